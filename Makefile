@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+# A thin front for CMake. `make help` lists what there is.
+
+PRESET ?= release
+PREFIX ?= /usr/local
+BUILD := build/$(PRESET)
+
+# Debian packages: to build, to test.
+PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev libpcre2-dev libcmocka-dev
+# And to check the source and the kernels in every way that CONTRIBUTING.md names.
+DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
+
+.PHONY: all help deps deps-dev configure test test-all bench lint format install clean
+
+all: configure ## build the library and the program
+	@cmake --build $(BUILD)
+
+help: ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+deps: ## install the Debian packages that a build needs
+	@sh cmake/deps.sh $(PACKAGES)
+
+deps-dev: deps ## and those for lint and the sanitizers
+	@sh cmake/deps.sh $(DEV_PACKAGES)
+
+configure: deps
+	@mkdir -p build; test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >$(BUILD).log 2>&1 \
+	  || { cat $(BUILD).log; exit 1; }
+
+test: all ## build and run the tests
+	@ctest --preset $(PRESET) -j 2
+
+test-all: deps-dev ## the tests with gcc, clang and each sanitizer, and valgrind
+	@for preset in release clang asan tsan; do $(MAKE) --no-print-directory test PRESET=$$preset || exit 1; done
+	@sh tests/valgrind.sh build/release
+
+bench: all ## the speed of attention on this machine
+	@$(BUILD)/sia bench attention
+
+lint: deps-dev configure ## formatting, clang-tidy and cppcheck
+	@sh cmake/lint.sh $(BUILD)
+
+format: ## put every source file into the project's format
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all ## install to PREFIX (and DESTDIR)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean: ## remove what was built
+	@rm -rf build

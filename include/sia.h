@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia: scale-invariant attention for CPUs.
+ *
+ *     sia_attention *a;
+ *     sia_error err;
+ *     sia_attention_config config = {.heads = 8, .head_dim = 64};
+ *     if (sia_attention_create(&a, "si+prope", &config, &err)) puts(err.text);
+ *
+ *     sia_span span = {.q_len = n, .k_len = n};
+ *     sia_attention_forward(a, span, &(sia_forward){.q = q, .k = k, .v = v, .out = out}, NULL, &err);
+ *     sia_attention_destroy(a);
+ *
+ * The library never prints and never ends the process. A call that can fail returns a status, and puts one
+ * sentence for a person into the caller's sia_error (which may be NULL).
+ *
+ * Threads: an attention object may be used by several threads at once; a cache by one thread at a time. */
+#ifndef SIA_H
+#define SIA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SIA_VERSION "0.1.0"
+#define SIA_API __attribute__((visibility("default")))
+
+/* ------------------------------------------------------------------------------------------------ errors */
+
+/* The numbers are fixed for ever. */
+typedef enum sia_status {
+    SIA_OK = 0,
+    SIA_ARGUMENT = 1, /* a value outside its range, a NULL where an array is needed */
+    SIA_SCHEME = 2,   /* a scheme that is not known, or a combination without a meaning */
+    SIA_MEMORY = 3,   /* the system gave no memory */
+    SIA_FILE = 4,     /* a file could not be opened, read or written */
+    SIA_FORMAT = 5,   /* a file does not hold what it should */
+    SIA_STOPPED = 6,  /* the caller asked to stop */
+    SIA_BUSY = 7,     /* another process holds the folder */
+    SIA_NUMBER = 8,   /* a result is not finite */
+} sia_status;
+
+typedef struct sia_error {
+    sia_status status;
+    char text[512]; /* one sentence: the thing, what was found, what was wanted */
+} sia_error;
+
+SIA_API const char *sia_status_name(sia_status status); /* "argument" */
+SIA_API const char *sia_version(void);                  /* of the library that was loaded */
+SIA_API const char *sia_isa(void); /* the instruction set in use; the environment's SIA_ISA overrides the choice */
+
+/* ----------------------------------------------------------------------------------------------- schemes
+ *
+ * With S = q.k / sqrt(head_dim), distance t = query position - key position >= 0, and N = query position + 1
+ * the number of keys that the query sees, the logit is
+ *
+ *     L = scale[t] * row * S' + bias[t]            S': S after the rotary slot turned q and k
+ *
+ * A scheme fills three slots. Its name joins one word from each with '+'; an empty slot has no word.
+ *
+ *     rotary      nope    q and k are not turned                          (the same as no word)
+ *                 rope    pair i turns by position * base^(-2i/d)
+ *                 prope   the fastest share p of the pairs turn, at frequencies from 1 to 1/prope_base
+ *                 ntk     rope; beyond the training length, base * (eval_len/train_len)^(d/(d-2))
+ *                 yarn    rope; beyond the training length, slow pairs interpolated, logits sharpened
+ *     row         logn    row = s[head] * ln N, s learned                 (Scalable-Softmax)
+ *                 sharp   row = sharp, a constant: the control for sharpness
+ *     distance    si      scale = a_t, bias = m_t:  a_t^2 = 2 (ln(t/tau + 1) - ln alpha + beta/alpha),
+ *                         m_t = -a_t^2 + beta/alpha
+ *                 alibi   bias = -2^(-8 h/heads) t, h = 1 .. heads
+ *
+ * "rope+ntk" and "ntk" are one scheme, as are "rope+yarn" and "yarn". */
+typedef enum sia_rotary { SIA_ROTARY_NONE, SIA_ROTARY_ROPE, SIA_ROTARY_PROPE, SIA_ROTARY_NTK, SIA_ROTARY_YARN } sia_rotary;
+typedef enum sia_row { SIA_ROW_NONE, SIA_ROW_LOGN, SIA_ROW_SHARP } sia_row;
+typedef enum sia_distance { SIA_DISTANCE_NONE, SIA_DISTANCE_SI, SIA_DISTANCE_ALIBI, SIA_DISTANCE_OWN } sia_distance;
+
+typedef struct sia_scheme {
+    sia_rotary rotary;
+    sia_row row;
+    sia_distance distance;
+} sia_scheme;
+
+/* name to slots. SIA_SCHEME, with a sentence, for an unknown word or two words for one slot. */
+SIA_API sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err);
+
+/* Slots to the name in its one canonical form, such as "logn+rope+ntk" or "nope". Returns name. */
+enum { SIA_SCHEME_NAME = 32 };
+SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
+
+/* The canonical names of the schemes that the paper compares, its ablations and the control, ended by NULL. */
+SIA_API const char *const *sia_scheme_list(void);
+
+/* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may be
+ * called again, for any range, from any thread. See CONTRIBUTING.md for adding a scheme to the library. */
+typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                               double *bias);
+
+/* ---------------------------------------------------------------------------------------------- attention */
+
+typedef enum sia_pairs {
+    SIA_PAIRS_HALVES,   /* pair i is (x[i], x[i + d/2]): GPT-NeoX, modded-nanogpt, Hugging Face */
+    SIA_PAIRS_ADJACENT, /* pair i is (x[2i], x[2i+1]): the RoFormer paper, llama2.c */
+} sia_pairs;
+
+/* A field that is 0 takes the default in brackets. */
+typedef struct sia_attention_config {
+    int heads;           /* query heads */
+    int kv_heads;        /* [heads] heads is a multiple of it; query head h reads key head h / (heads/kv_heads) */
+    int head_dim;        /* a multiple of 8, 8 .. 256 */
+    int threads;         /* [all processors] */
+    int64_t train_len;   /* [4096] for ntk and yarn */
+    int64_t eval_len;    /* [train_len] for ntk and yarn: the longest length to be used */
+    double tau;          /* [10] si: the length scale */
+    double alpha, beta;  /* [sqrt(e)] si: beta >= alpha ln alpha */
+    double sharp;        /* [2] sharp: the constant */
+    double rotary_base;  /* [10000] rope, ntk, yarn */
+    double prope_base;   /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
+    double prope_share;  /* [0.5] prope: the share p of the pairs that turn */
+    sia_pairs pairs;     /* [halves] */
+    sia_distance_fill *fill; /* [none] a distance slot of your own, with a scheme whose own one is empty */
+    void *fill_context;
+} sia_attention_config;
+
+typedef struct sia_attention sia_attention;
+
+SIA_API sia_status sia_attention_create(sia_attention **a, const char *scheme, const sia_attention_config *config,
+                                        sia_error *err);
+SIA_API void sia_attention_destroy(sia_attention *a); /* NULL is fine */
+
+/* The scheme's canonical name, and the configuration with every default filled in. */
+SIA_API const char *sia_attention_scheme(const sia_attention *a);
+SIA_API const sia_attention_config *sia_attention_settings(const sia_attention *a);
+
+/* scale[t], bias[t] for t < count, as the kernels use them (before they fold 1/sqrt(d) and log2 e in). */
+SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_t count, float *scale, float *bias,
+                                        sia_error *err);
+
+/* The table of distances grows when a call needs it. This makes it grow now, so that no later call up to
+ * this length allocates. */
+SIA_API sia_status sia_attention_reserve(const sia_attention *a, int64_t length, sia_error *err);
+
+/* Which queries meet which keys: query i stands at position q_pos + i, key j at k_pos + j, and i sees j when
+ * q_pos + i >= k_pos + j. A whole sequence has q_pos = k_pos = 0; a chunk of a long prompt, q_pos > 0. */
+typedef struct sia_span {
+    int64_t batch; /* [1] */
+    int64_t q_len, k_len;
+    int64_t q_pos, k_pos;
+} sia_span;
+
+/* Distances are counted in int32 and tables are linear in them. */
+#define SIA_MAX_POSITION ((int64_t)1 << 30)
+
+/* Entropy and attention mass for each query, computed on the way. mass[0] is the weight on the token itself
+ * (t = 0), mass[i] the weight on 10^(i-1) <= t < 10^i; they add up to 1. Entropy is in nats. */
+enum { SIA_DECADES = 11 };
+
+typedef struct sia_forward {
+    const float *q;       /* [batch, q_len, heads, head_dim] */
+    const float *k, *v;   /* [batch, k_len, kv_heads, head_dim] */
+    const float *logn;    /* [heads], s; schemes with logn only */
+    float *out;           /* [batch, q_len, heads, head_dim] */
+    float *lse;           /* [batch, q_len, heads] log of the row sum, for the backward pass; or NULL */
+    float *entropy;       /* [batch, q_len, heads] or NULL */
+    float *mass;          /* [batch, q_len, heads, SIA_DECADES] or NULL */
+    /* Floats from one position to the next. [dense: heads * head_dim, kv_heads * head_dim] */
+    int64_t q_stride, k_stride, v_stride, out_stride;
+} sia_forward;
+
+typedef struct sia_backward {
+    const float *q, *k, *v, *logn; /* as they were in the forward pass */
+    const float *out, *lse;        /* as the forward pass left them */
+    const float *d_out;            /* like out */
+    float *d_q, *d_k, *d_v;        /* like q, k, v; written, not added to */
+    float *d_logn;                 /* [heads], written; NULL unless the scheme has logn */
+    int64_t q_stride, k_stride, v_stride, out_stride; /* of q and d_q, k and d_k, v and d_v, out and d_out */
+} sia_backward;
+
+typedef enum sia_pass { SIA_PASS_FORWARD, SIA_PASS_BACKWARD } sia_pass;
+
+/* Bytes of workspace for a call; linear in the lengths. 0 for a span that the call would refuse. */
+SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, sia_pass pass);
+
+/* out = softmax(L) v, causal.
+ *
+ * work: sia_attention_workspace bytes, borrowed for the call, aligned to 64; or NULL, then it is allocated.
+ *
+ * A query that sees no key has out = 0, lse = -infinity, entropy = 0, mass = 0. A NaN or an infinity in q stays in
+ * its row; one in k or v reaches the queries that see that key, and no others. Sums are taken in a fixed order:
+ * the result does not depend on the number of threads. */
+SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io, void *work,
+                                         sia_error *err);
+
+/* The exact gradients, recomputing the weights from lse. Same bits for any number of threads. */
+SIA_API sia_status sia_attention_backward(const sia_attention *a, sia_span span, const sia_backward *io, void *work,
+                                          sia_error *err);
+
+/* ----------------------------------------------------------------------------------------------- KV cache
+ *
+ * The keys (turned by the rotary slot) and values of one sequence in one layer.
+ *
+ *     sia_cache_create(&c, a, SIA_F16, &err);
+ *     for each chunk of new tokens:    sia_cache_append(c, n, k, v, &err);
+ *                                      sia_cache_attend(c, n, q, NULL, out, NULL, &err);
+ *
+ * Attending equals a forward pass over all that was appended, up to the rounding of the cache's type. */
+typedef enum sia_type {
+    SIA_F32,
+    SIA_F16,
+    SIA_I8, /* one scale for each row of each head */
+} sia_type;
+
+typedef struct sia_cache sia_cache;
+
+/* The cache borrows a, which must outlive it. */
+SIA_API sia_status sia_cache_create(sia_cache **c, const sia_attention *a, sia_type type, sia_error *err);
+SIA_API void sia_cache_destroy(sia_cache *c);
+
+/* k, v [n, kv_heads, head_dim] join at positions sia_cache_length(c) and following. The cache grows by chunks; what
+ * is in it never moves. On failure nothing was appended. */
+SIA_API sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err);
+
+/* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its own.
+ * logn [heads] for schemes with logn; lse [n, heads] or NULL. */
+SIA_API sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out, float *lse,
+                                    sia_error *err);
+
+SIA_API int64_t sia_cache_length(const sia_cache *c);
+SIA_API size_t sia_cache_bytes(const sia_cache *c); /* memory that its chunks hold */
+
+/* Forgets all positions from length on, keeping the memory: for another try from the same prompt. */
+SIA_API sia_status sia_cache_truncate(sia_cache *c, int64_t length, sia_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Statuses and the sentences that go with them. */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *sia_status_name(sia_status status) {
+    switch (status) {
+    case SIA_OK: return "ok";
+    case SIA_ARGUMENT: return "argument";
+    case SIA_SCHEME: return "scheme";
+    case SIA_MEMORY: return "memory";
+    case SIA_FILE: return "file";
+    case SIA_FORMAT: return "format";
+    case SIA_STOPPED: return "stopped";
+    case SIA_BUSY: return "busy";
+    case SIA_NUMBER: return "number";
+    }
+    return "unknown";
+}
+
+sia_status sia_fail(sia_error *err, sia_status status, const char *format, ...) {
+    if (!err) return status;
+    err->status = status;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(err->text, sizeof err->text, format, arguments);
+    va_end(arguments);
+    for (char *c = err->text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    return status;
+}
+
+sia_status sia_fail_memory(sia_error *err, size_t bytes, const char *what) {
+    return sia_fail(err, SIA_MEMORY, "%s: no memory for %zu bytes", what, bytes);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a function of the library fails: it returns what sia_fail returns.
+ *
+ *     if (head_dim % 8) return sia_fail(err, SIA_ARGUMENT, "head_dim %d: want a multiple of 8", head_dim); */
+#ifndef SIA_BASE_ERROR_H
+#define SIA_BASE_ERROR_H
+
+#include "sia.h"
+
+/* Writes the sentence into err (which may be NULL) and returns status. Control characters in the
+ * sentence, which may quote a file, are replaced: an error cannot carry escape sequences to a terminal. */
+sia_status sia_fail(sia_error *err, sia_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The sentence of an allocation that failed. */
+sia_status sia_fail_memory(sia_error *err, size_t bytes, const char *what);
+
+#endif

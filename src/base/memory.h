@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory for arrays that vectors are read from: aligned to 64 bytes; large blocks are asked for in huge
+ * pages, which are worth a third of the read bandwidth (docs/speed.md). */
+#ifndef SIA_BASE_MEMORY_H
+#define SIA_BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SIA_ALIGN = 64 };
+
+/* NULL when there is no memory or when count * size does not fit. Zeroed. Freed with sia_free. */
+void *sia_alloc(size_t count, size_t size);
+void sia_free(void *block);
+
+/* Whole pages straight from the system, zeroed, huge where it gives them. NULL on failure. */
+void *sia_pages_map(size_t bytes);
+void sia_pages_unmap(void *pages, size_t bytes);
+
+/* bytes rounded up so that the next array starts aligned. */
+static inline size_t sia_aligned(size_t bytes) { return (bytes + SIA_ALIGN - 1) / SIA_ALIGN * SIA_ALIGN; }
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pool of threads, made on first use. The caller is worker 0; helpers 1 .. n sleep between jobs. A job is
+ * published by raising `generation`; every helper that the job wants checks in and out, and the caller leaves
+ * when the last one is out. */
+#define _GNU_SOURCE
+#include "base/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* How often a helper looks for work before it sleeps: about 20 microseconds, which covers the gap between the
+ * phases of one call and costs nothing between calls. */
+enum { SPINS = 4000 };
+
+static struct {
+    pthread_mutex_t owner; /* held by the caller whose job runs */
+    pthread_mutex_t lock;  /* guards all below but the atomics */
+    pthread_cond_t wake, done;
+    pthread_t helper[SIA_MAX_THREADS];
+    int helpers;
+    bool quit, fork_watched;
+    _Atomic unsigned generation;
+    sia_task *run;
+    void *context;
+    int64_t tasks;
+    int wanted; /* helpers with a smaller index take part */
+    _Atomic int inside;
+    _Atomic int64_t next;
+} pool = {.owner = PTHREAD_MUTEX_INITIALIZER,
+          .lock = PTHREAD_MUTEX_INITIALIZER,
+          .wake = PTHREAD_COND_INITIALIZER,
+          .done = PTHREAD_COND_INITIALIZER};
+
+static inline void cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void sia_threads_pause(int *patience) {
+    if (++*patience < 100) cpu_relax();
+    else (void)sched_yield();
+}
+
+int sia_threads_available(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int count = CPU_COUNT(&set);
+    return count < 1 ? 1 : count > SIA_MAX_THREADS ? SIA_MAX_THREADS : count;
+}
+
+static void work(int worker) {
+    for (;;) {
+        int64_t task = atomic_fetch_add_explicit(&pool.next, 1, memory_order_relaxed);
+        if (task >= pool.tasks) return;
+        pool.run(pool.context, task, worker);
+    }
+}
+
+static void *helper_main(void *argument) {
+    int index = (int)(intptr_t)argument;
+    unsigned seen = 0;
+    for (;;) {
+        for (int spin = 0; spin < SPINS && atomic_load(&pool.generation) == seen; spin++) cpu_relax();
+        pthread_mutex_lock(&pool.lock);
+        while (atomic_load(&pool.generation) == seen && !pool.quit) pthread_cond_wait(&pool.wake, &pool.lock);
+        bool quit = pool.quit;
+        seen = atomic_load(&pool.generation);
+        bool mine = index < pool.wanted;
+        pthread_mutex_unlock(&pool.lock);
+        if (quit) return NULL;
+        if (!mine) continue;
+        work(index + 1);
+        if (atomic_fetch_sub(&pool.inside, 1) == 1) {
+            pthread_mutex_lock(&pool.lock);
+            pthread_cond_signal(&pool.done);
+            pthread_mutex_unlock(&pool.lock);
+        }
+    }
+}
+
+/* A forked child has only the thread that forked: it starts a pool of its own when it needs one. */
+static void forget_helpers(void) {
+    pthread_mutex_init(&pool.owner, NULL);
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.wake, NULL);
+    pthread_cond_init(&pool.done, NULL);
+    pool.helpers = 0;
+    atomic_store(&pool.generation, 0u);
+    atomic_store(&pool.inside, 0);
+}
+
+/* Called with the lock held. Fewer helpers than wished is no error: the work gets done all the same. */
+static void grow(int helpers) {
+    if (!pool.fork_watched) pool.fork_watched = pthread_atfork(NULL, NULL, forget_helpers) == 0;
+    while (pool.helpers < helpers) {
+        void *index = (void *)(intptr_t)pool.helpers;
+        if (pthread_create(&pool.helper[pool.helpers], NULL, helper_main, index) != 0) break;
+        pool.helpers++;
+    }
+}
+
+void sia_parallel(int threads, int64_t tasks, sia_task *run, void *context) {
+    if (threads > tasks) threads = (int)tasks;
+    if (threads > SIA_MAX_THREADS) threads = SIA_MAX_THREADS;
+    if (threads <= 1 || pthread_mutex_trylock(&pool.owner) != 0) {
+        for (int64_t task = 0; task < tasks; task++) run(context, task, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    grow(threads - 1);
+    pool.run = run;
+    pool.context = context;
+    pool.tasks = tasks;
+    pool.wanted = pool.helpers < threads - 1 ? pool.helpers : threads - 1;
+    atomic_store(&pool.next, 0);
+    atomic_store(&pool.inside, pool.wanted);
+    atomic_fetch_add(&pool.generation, 1u);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.lock);
+
+    work(0);
+    for (int spin = 0; spin < SPINS && atomic_load(&pool.inside) != 0; spin++) cpu_relax();
+    if (atomic_load(&pool.inside) != 0) {
+        pthread_mutex_lock(&pool.lock);
+        while (atomic_load(&pool.inside) != 0) pthread_cond_wait(&pool.done, &pool.lock);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    pthread_mutex_unlock(&pool.owner);
+}
+
+/* So that the library can be unloaded, and leak checkers find nothing. */
+__attribute__((destructor)) static void end_helpers(void) {
+    pthread_mutex_lock(&pool.lock);
+    pool.quit = true;
+    pthread_cond_broadcast(&pool.wake);
+    int helpers = pool.helpers;
+    pthread_mutex_unlock(&pool.lock);
+    for (int i = 0; i < helpers; i++) pthread_join(pool.helper[i], NULL);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commands, each in a file of its own. A new one is declared here and listed in commands.c. */
+#ifndef SIA_CLI_COMMANDS_H
+#define SIA_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const cli_command command_bench_attention;
+extern const cli_command command_info;
+
+#endif
