@@ -30,7 +30,7 @@ static void on_signal(int signal_number) {
 }
 
 void cli_catch_stop(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal};
     struct sigaction before;
     const int signals[] = {SIGINT, SIGTERM};
     for (int i = 0; i < 2; i++) {
