@@ -226,10 +226,11 @@ static size_t block_end(const parallel *p, size_t b) {
     return p->bytes;
 }
 
-static sia_status encode_block(parallel *p, sia_encoder *e, size_t start, size_t end, size_t *count,
-                               sia_error *err) {
+static sia_status encode_block(parallel *p, sia_encoder *e, size_t b, size_t *count, sia_error *err) {
     *count = 0;
+    size_t start = block_start(p, b);
     if (start == SIZE_MAX) return SIA_OK;
+    size_t end = block_end(p, b);
     if (!e) return sia_fail_memory(err, 2 * CACHE_PAIRS * sizeof(entry), "encoder");
     if (end - start > e->room) {
         free(e->ids);
@@ -246,10 +247,10 @@ static sia_status encode_block(parallel *p, sia_encoder *e, size_t start, size_t
 static void run_block(void *context, int64_t task, int worker) {
     parallel *p = context;
     (void)worker;
-    size_t b = (size_t)task, count, start = block_start(p, b), before = 0;
+    size_t b = (size_t)task, count, before = 0;
     sia_error error;
     sia_encoder *e = take_encoder(p->t);
-    sia_status status = encode_block(p, e, start, block_end(p, b), &count, &error);
+    sia_status status = encode_block(p, e, b, &count, &error);
     if (status) {
         count = 0;
         pthread_mutex_lock(&p->lock);

@@ -85,7 +85,6 @@ static sia_status reserve(sia_merger *m, size_t n, sia_error *err) {
         return sia_fail_memory(err, n * 28, "merging a long word");
     }
     m->room = n;
-    m->heap_room = 2 * n;
     return SIA_OK;
 }
 

@@ -14,7 +14,7 @@
 typedef struct sia_merger {
     uint32_t *next, *previous, *rank;
     uint64_t *heap;
-    size_t room, heap_room;
+    size_t room;
 } sia_merger;
 
 /* O(n log n) for a piece of n bytes. */
