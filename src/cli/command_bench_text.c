@@ -193,7 +193,7 @@ static void report(const bench *b, const cli_args *args, double training, int ro
         printf("  encode / peer          %6.2f   %s\n", over_peer,
                b->peer_tokens == b->tokens ? "(the same number of tokens)" : "(another number of tokens)");
     if (training > 0)
-        printf("  training               %6.2f s for %s tokens\n", training, cli_text(args, "train"));
+        printf("  training               %6.2f s for %d tokens\n", training, (int)cli_int(args, "train"));
 }
 
 /* -------------------------------------------------------------------------------------------------- the
