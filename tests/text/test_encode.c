@@ -77,8 +77,8 @@ static void test_round_trip_random(void **state) {
     enum { ROOM = 512 };
     char text[ROOM];
     sia_tokenizer *t = small_tokenizer(330);
-    for (uint64_t seed = 0; seed < 6000; seed++) round_trip(t, 1, text, random_text(seed, text, ROOM));
-    size_t bytes = 1 << 20;
+    for (uint64_t seed = 0; seed < 3000; seed++) round_trip(t, 1, text, random_text(seed, text, ROOM));
+    size_t bytes = 3 << 17;
     char *large = malloc(bytes);
     assert_non_null(large);
     for (size_t i = 0; i < bytes; i++) large[i] = (char)sia_random_below(99, i, 256);
@@ -269,11 +269,11 @@ static void test_callers(void **state) {
     sia_tokenizer_close(t);
 }
 
-/* A word of 2 MB may take about 16 times as long as one of 128 KB; were merging quadratic, it would be 256
+/* A word of 1 MB may take about 16 times as long as one of 64 KB; were merging quadratic, it would be 256
  * times. Three kinds of word: all the same letter, random letters, many merges. */
 static void test_long_word(void **state) {
     (void)state;
-    size_t sizes[2] = {1 << 17, 1 << 21};
+    size_t sizes[2] = {1 << 16, 1 << 20};
     sia_tokenizer *t = small_tokenizer(330);
     sia_error err;
     char *text = malloc(sizes[1]);
@@ -285,7 +285,7 @@ static void test_long_word(void **state) {
             text[i] = kind == 0   ? 'a'
                       : kind == 1 ? (char)('a' + sia_random_below(1, i, 26))
                                   : "thereading"[i % 10];
-        for (int round = 0; round < 3; round++)
+        for (int round = 0; round < 2; round++)
             for (int s = 0; s < 2; s++) {
                 size_t count;
                 double started = seconds_now();
