@@ -268,8 +268,9 @@ SIA_API sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text
 SIA_API sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, const char *text, size_t bytes,
                                                  uint32_t *ids, size_t *count, sia_error *err);
 
-/* The longest beginning of text that can be encoded by itself: encoding text[0 .. cut) and text[cut ..) gives the
- * ids of the whole, whatever follows the text. 0 when there is no such place. For text that comes in parts. */
+/* For text that comes in parts: the last place at which text can be cut whatever follows it, so that text[0 .. cut)
+ * and text[cut ..) encoded one after the other give the ids of the whole. 0 when there is none. (A cut is between a
+ * printable ASCII character and an ASCII space.) */
 SIA_API size_t sia_tokenizer_cut(const char *text, size_t bytes);
 
 /* The bytes of one token (not ended by 0); length 0 for a special token or an id outside the vocabulary. */

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text to ids: split, look each piece up among those seen before, merge it when it is new.
+ *
+ * Words repeat: of a large English text 98 of 100 pieces are in a cache of 32768. An entry is one line of 64
+ * bytes, the piece and its ids side by side, so that a hit touches memory once. Entries live in pairs; a new
+ * one takes the first place of its pair, the one that was there moves to the second.
+ *
+ * A call takes an encoder (the cache and what merging needs) from the tokenizer's list of idle ones and gives
+ * it back: any number of threads may encode at once, and what was learnt stays.
+ *
+ * In parallel: no piece reaches from a character that is no space into a space. So text can be cut between a
+ * printable ASCII byte and an ASCII space, and the parts give the ids of the whole. */
+#include "text/tokenizer.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "text/merge.h"
+#include "text/split.h"
+
+enum {
+    KEY_WORDS = 4,
+    CACHED_BYTES = 8 * KEY_WORDS - 1, /* the last byte of the key is the length */
+    CACHED_IDS = 7,
+    CACHE_PAIRS = 1 << 14,
+    BLOCK = 1 << 17, /* bytes of text a task encodes */
+};
+
+typedef struct entry {
+    uint64_t key[KEY_WORDS];
+    uint32_t count;
+    uint32_t ids[CACHED_IDS];
+} entry;
+_Static_assert(sizeof(entry) == 64, "an entry is one line");
+
+struct sia_encoder {
+    sia_encoder *next;
+    entry *cache; /* [CACHE_PAIRS][2] */
+    sia_merger merger;
+    uint32_t *ids; /* what a task of a parallel call found */
+    size_t room;
+};
+
+/* ------------------------------------------------------------------------------------------------ encoders
+ */
+
+void sia_encoder_destroy(sia_encoder *e) {
+    while (e) {
+        sia_encoder *next = e->next;
+        sia_free(e->cache);
+        sia_merger_free(&e->merger);
+        free(e->ids);
+        free(e);
+        e = next;
+    }
+}
+
+static sia_encoder *take_encoder(const sia_tokenizer *t) {
+    sia_tokenizer *owner =
+        (sia_tokenizer *)(uintptr_t)t; /* the list is behind a lock; all else stays const */
+    pthread_mutex_lock(&owner->lock);
+    sia_encoder *e = owner->idle;
+    if (e) owner->idle = e->next;
+    pthread_mutex_unlock(&owner->lock);
+    if (e) return e;
+    e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->cache = sia_alloc(2 * CACHE_PAIRS, sizeof *e->cache);
+    if (e->cache) return e;
+    free(e);
+    return NULL;
+}
+
+static void give_back(const sia_tokenizer *t, sia_encoder *e) {
+    sia_tokenizer *owner = (sia_tokenizer *)(uintptr_t)t;
+    pthread_mutex_lock(&owner->lock);
+    e->next = owner->idle;
+    owner->idle = e;
+    pthread_mutex_unlock(&owner->lock);
+}
+
+/* --------------------------------------------------------------------------------------------------- cache
+ */
+
+static inline uint64_t load(const char *p) {
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+/* The first n bytes of a word, n = 0 .. 8. */
+static inline uint64_t first_bytes(uint64_t word, size_t n) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return n >= 8 ? word : word & (((uint64_t)1 << (8 * n)) - 1);
+#else
+    return n == 0 ? 0 : n >= 8 ? word : word & ~(~(uint64_t)0 >> (8 * n));
+#endif
+}
+
+/* readable: how many bytes may be read from the piece on, the text's end being near. */
+static inline void make_key(uint64_t key[KEY_WORDS], const char *piece, size_t length, size_t readable) {
+    char copy[8 * KEY_WORDS] = {0};
+    if (readable < sizeof copy) {
+        memcpy(copy, piece, length);
+        piece = copy;
+    }
+    key[0] = first_bytes(load(piece), length);
+    key[1] = length > 8 ? first_bytes(load(piece + 8), length - 8) : 0;
+    key[2] = length > 16 ? first_bytes(load(piece + 16), length - 16) : 0;
+    key[3] = length > 24 ? first_bytes(load(piece + 24), length - 24) : 0;
+    key[3] |= (uint64_t)length << 56;
+}
+
+static inline uint64_t fold(uint64_t a, uint64_t b) {
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t hash_key(const uint64_t key[KEY_WORDS]) {
+    return fold(key[0] ^ 0x9e3779b97f4a7c15u, key[1] ^ 0xbf58476d1ce4e5b9u) ^
+           fold(key[2] ^ 0x94d049bb133111ebu, key[3] ^ 0xd6e8feb86659fd93u);
+}
+
+static inline bool same_key(const uint64_t a[KEY_WORDS], const uint64_t b[KEY_WORDS]) {
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
+}
+
+/* Not found, a short piece is merged, and remembered if its ids fit. Returns how many ids there are. */
+static size_t encode_new(const sia_tokenizer *t, const char *piece, size_t length,
+                         const uint64_t key[KEY_WORDS], entry *pair, uint32_t *ids) {
+    size_t count = sia_merge_short(t, piece, length, ids);
+    if (count > CACHED_IDS) return count;
+    pair[1] = pair[0];
+    memcpy(pair[0].key, key, sizeof pair[0].key);
+    pair[0].count = (uint32_t)count;
+    memcpy(pair[0].ids, ids, count * sizeof *ids);
+    return count;
+}
+
+static inline size_t encode_short(sia_encoder *e, const sia_tokenizer *t, const char *piece, size_t length,
+                                  size_t readable, uint32_t *ids) {
+    uint64_t key[KEY_WORDS];
+    make_key(key, piece, length, readable);
+    entry *pair = &e->cache[2 * (hash_key(key) % CACHE_PAIRS)];
+    const entry *found = same_key(pair[0].key, key) ? &pair[0] : same_key(pair[1].key, key) ? &pair[1] : NULL;
+    if (!found) return encode_new(t, piece, length, key, pair, ids);
+    /* There is room for as many ids as bytes are left: all can be copied at once, used or not. */
+    if (readable >= CACHED_IDS)
+        memcpy(ids, found->ids, sizeof found->ids);
+    else
+        memcpy(ids, found->ids, found->count * sizeof *ids);
+    return found->count;
+}
+
+static sia_status encode_text(sia_encoder *e, const sia_tokenizer *t, const char *text, size_t bytes,
+                              uint32_t *ids, size_t *count, sia_error *err) {
+    size_t used = 0;
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = sia_split_next(text + at, bytes - at);
+        if (length <= CACHED_BYTES) {
+            used += encode_short(e, t, text + at, length, bytes - at, ids + used);
+            continue;
+        }
+        size_t found;
+        sia_status status = sia_merger_run(&e->merger, t, text + at, length, ids + used, &found, err);
+        if (status) return status;
+        used += found;
+    }
+    *count = used;
+    return SIA_OK;
+}
+
+sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text, size_t bytes, uint32_t *ids,
+                                size_t *count, sia_error *err) {
+    *count = 0;
+    sia_encoder *e = take_encoder(t);
+    if (!e) return sia_fail_memory(err, 2 * CACHE_PAIRS * sizeof(entry), "encoder");
+    sia_status status = encode_text(e, t, text, bytes, ids, count, err);
+    give_back(t, e);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ parallel
+ */
+
+static inline bool printable(char c) { return c > 0x20 && c < 0x7f; }
+static inline bool space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static inline bool can_cut(const char *text, size_t at) { return printable(text[at - 1]) && space(text[at]); }
+
+size_t sia_tokenizer_cut(const char *text, size_t bytes) {
+    for (size_t at = bytes; at-- > 1;)
+        if (can_cut(text, at)) return at;
+    return 0;
+}
+
+typedef struct parallel {
+    const sia_tokenizer *t;
+    const char *text;
+    size_t bytes;
+    uint32_t *ids;
+    _Atomic size_t *end; /* [blocks] where the ids of a block end; SIZE_MAX: not known yet */
+    pthread_mutex_t lock;
+    sia_status status; /* of the first block that failed */
+    sia_error error;
+} parallel;
+
+/* The first place to cut in block b; SIZE_MAX when it has none, as in the middle of a very long word. */
+static size_t block_start(const parallel *p, size_t b) {
+    if (b == 0) return 0;
+    size_t limit = p->bytes - b * BLOCK < BLOCK ? p->bytes : (b + 1) * BLOCK;
+    for (size_t at = b * BLOCK; at < limit; at++)
+        if (can_cut(p->text, at)) return at;
+    return SIZE_MAX;
+}
+
+static size_t block_end(const parallel *p, size_t b) {
+    while (++b * BLOCK < p->bytes) {
+        size_t start = block_start(p, b);
+        if (start != SIZE_MAX) return start;
+    }
+    return p->bytes;
+}
+
+static sia_status encode_block(parallel *p, sia_encoder *e, size_t b, size_t *count, sia_error *err) {
+    *count = 0;
+    size_t start = block_start(p, b);
+    if (start == SIZE_MAX) return SIA_OK;
+    size_t end = block_end(p, b);
+    if (!e) return sia_fail_memory(err, 2 * CACHE_PAIRS * sizeof(entry), "encoder");
+    if (end - start > e->room) {
+        free(e->ids);
+        e->room = 0;
+        e->ids = malloc((end - start) * sizeof *e->ids);
+        if (!e->ids) return sia_fail_memory(err, (end - start) * sizeof *e->ids, "encoder");
+        e->room = end - start;
+    }
+    return encode_text(e, p->t, p->text + start, end - start, e->ids, count, err);
+}
+
+/* The ids of a block go behind those of the block before it, which is known as soon as that one was encoded:
+ * blocks are claimed in order, so the wait is short. */
+static void run_block(void *context, int64_t task, int worker) {
+    parallel *p = context;
+    (void)worker;
+    size_t b = (size_t)task, count, before = 0;
+    sia_error error;
+    sia_encoder *e = take_encoder(p->t);
+    sia_status status = encode_block(p, e, b, &count, &error);
+    if (status) {
+        count = 0;
+        pthread_mutex_lock(&p->lock);
+        if (!p->status) {
+            p->status = status;
+            p->error = error;
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    for (int patience = 0; b > 0;) {
+        before = atomic_load_explicit(&p->end[b - 1], memory_order_acquire);
+        if (before != SIZE_MAX) break;
+        sia_threads_pause(&patience);
+    }
+    atomic_store_explicit(&p->end[b], before + count, memory_order_release);
+    if (count) memcpy(p->ids + before, e->ids, count * sizeof *p->ids);
+    if (e) give_back(p->t, e);
+}
+
+sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, const char *text, size_t bytes,
+                                         uint32_t *ids, size_t *count, sia_error *err) {
+    if (threads < 0 || threads > SIA_MAX_THREADS)
+        return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
+    if (threads == 0) threads = sia_threads_available();
+    if (threads == 1 || bytes <= BLOCK) return sia_tokenizer_encode(t, text, bytes, ids, count, err);
+    *count = 0;
+    size_t blocks = (bytes - 1) / BLOCK + 1;
+    parallel p = {.t = t, .text = text, .bytes = bytes, .ids = ids, .lock = PTHREAD_MUTEX_INITIALIZER};
+    p.end = malloc(blocks * sizeof *p.end);
+    if (!p.end) return sia_fail_memory(err, blocks * sizeof *p.end, "encoder");
+    for (size_t b = 0; b < blocks; b++) atomic_init(&p.end[b], SIZE_MAX);
+    sia_parallel(threads, (int64_t)blocks, run_block, &p);
+    *count = p.status ? 0 : atomic_load(&p.end[blocks - 1]);
+    free(p.end);
+    if (p.status && err) *err = p.error;
+    return p.status;
+}
