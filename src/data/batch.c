@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which tokens make a batch, and which a validation window. Sequence g of a run, g = (step * ranks + rank) * sequences + s,
- * is window g mod W of epoch g / W, where W is the number of windows; a shuffled epoch takes the window that its
- * permutation puts there. */
+ * Which tokens make a batch, and which a validation window. Sequence g of a run, g = (step * ranks + rank) *
+ * sequences + s, is window g mod W of epoch g / W, where W is the number of windows; a shuffled epoch takes
+ * the window that its permutation puts there. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -27,12 +27,14 @@ double sia_batches_epochs(const sia_batches *b, int64_t steps) {
 
 static sia_status check_batches(const sia_batches *b, int64_t step, int64_t rank, sia_error *err) {
     int64_t ranks = ranks_of(b);
-    if (b->length < 1) return sia_fail(err, SIA_ARGUMENT, "length %lld: want at least 1", (long long)b->length);
+    if (b->length < 1)
+        return sia_fail(err, SIA_ARGUMENT, "length %lld: want at least 1", (long long)b->length);
     if (b->sequences < 1 || ranks < 1 || b->sequences > INT64_MAX / ranks)
         return sia_fail(err, SIA_ARGUMENT, "%lld sequences for %lld ranks: want at least 1 of each",
                         (long long)b->sequences, (long long)ranks);
     if (rank < 0 || rank >= ranks)
-        return sia_fail(err, SIA_ARGUMENT, "rank %lld: want 0 to %lld", (long long)rank, (long long)(ranks - 1));
+        return sia_fail(err, SIA_ARGUMENT, "rank %lld: want 0 to %lld", (long long)rank,
+                        (long long)(ranks - 1));
     if (step < 0 || step > INT64_MAX / (ranks * b->sequences) - 1)
         return sia_fail(err, SIA_ARGUMENT, "step %lld: out of range", (long long)step);
     if (b->order != SIA_ORDER_SEQUENTIAL && b->order != SIA_ORDER_SHUFFLED)
@@ -50,8 +52,8 @@ static int64_t window_of(const sia_batches *b, int64_t windows, int64_t sequence
     return (int64_t)sia_permute(seed, (uint64_t)windows, (uint64_t)window);
 }
 
-sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, uint32_t *ids, sia_batch_place *place,
-                            sia_error *err) {
+sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, uint32_t *ids,
+                            sia_batch_place *place, sia_error *err) {
     sia_status status = check_batches(b, step, rank, err);
     if (status) return status;
     int64_t windows = sia_batches_windows(b);
@@ -62,7 +64,8 @@ sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, ui
         if (status) return status;
     }
     if (place)
-        *place = (sia_batch_place){first / windows, (first + b->sequences - 1) / windows, window_of(b, windows, first)};
+        *place = (sia_batch_place){first / windows, (first + b->sequences - 1) / windows,
+                                   window_of(b, windows, first)};
     return SIA_OK;
 }
 
@@ -80,19 +83,22 @@ static int64_t windows_in(const sia_corpus *c, int64_t i, int64_t length, int64_
     return (*tokens - 1) / length;
 }
 
-sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count, sia_error *err) {
+sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count,
+                              sia_error *err) {
     *out = NULL;
     if (length < 1 || count < 0)
-        return sia_fail(err, SIA_ARGUMENT, "%lld windows of %lld tokens", (long long)count, (long long)length);
-    if (!sia_corpus_documents(c)) return sia_fail(err, SIA_ARGUMENT, "the corpus was not scanned for documents");
+        return sia_fail(err, SIA_ARGUMENT, "%lld windows of %lld tokens", (long long)count,
+                        (long long)length);
+    if (!sia_corpus_documents(c))
+        return sia_fail(err, SIA_ARGUMENT, "the corpus was not scanned for documents");
     int64_t total = 0, longest = 0, first, tokens;
     for (int64_t i = 0; i < sia_corpus_documents(c); i++) {
         total += windows_in(c, i, length, &first, &tokens);
         if (tokens > longest) longest = tokens;
     }
     if (!total)
-        return sia_fail(err, SIA_ARGUMENT, "no document of %lld tokens: the longest has %lld", (long long)length + 1,
-                        (long long)longest);
+        return sia_fail(err, SIA_ARGUMENT, "no document of %lld tokens: the longest has %lld",
+                        (long long)length + 1, (long long)longest);
     if (count == 0 || count > total) count = total;
     sia_windows *w = calloc(1, sizeof *w);
     int64_t *places = calloc((size_t)count, sizeof *places);
@@ -124,17 +130,21 @@ void sia_windows_destroy(sia_windows *w) {
 }
 
 int64_t sia_windows_count(const sia_windows *w) { return w->count; }
-int64_t sia_windows_first(const sia_windows *w, int64_t i) { return i < 0 || i >= w->count ? -1 : w->first[i]; }
+int64_t sia_windows_first(const sia_windows *w, int64_t i) {
+    return i < 0 || i >= w->count ? -1 : w->first[i];
+}
 
 sia_status sia_windows_read(const sia_windows *w, int64_t i, int64_t parts, int64_t part, uint32_t *ids,
                             sia_error *err) {
     if (i < 0 || i >= w->count)
-        return sia_fail(err, SIA_ARGUMENT, "window %lld: want 0 to %lld", (long long)i, (long long)(w->count - 1));
+        return sia_fail(err, SIA_ARGUMENT, "window %lld: want 0 to %lld", (long long)i,
+                        (long long)(w->count - 1));
     if (parts < 1 || w->length % parts)
         return sia_fail(err, SIA_ARGUMENT, "%lld parts: want a divisor of the length %lld", (long long)parts,
                         (long long)w->length);
     if (part < 0 || part >= parts)
-        return sia_fail(err, SIA_ARGUMENT, "part %lld: want 0 to %lld", (long long)part, (long long)(parts - 1));
+        return sia_fail(err, SIA_ARGUMENT, "part %lld: want 0 to %lld", (long long)part,
+                        (long long)(parts - 1));
     int64_t length = w->length / parts;
     return sia_corpus_read(w->corpus, w->first[i] + part * length, length + 1, ids, err);
 }

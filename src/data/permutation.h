@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A random order of 0 .. n-1 without a table: a Feistel network of four rounds permutes the numbers of 2h bits, and is
- * applied again for as long as its result is not below n (at most four times on average, since 2^2h < 4n). Applying
- * a permutation until it comes back into a subset permutes the subset: every number comes exactly once. */
+ * A random order of 0 .. n-1 without a table: a Feistel network of four rounds permutes the numbers of 2h
+ * bits, and is applied again for as long as its result is not below n (at most four times on average, since
+ * 2^2h < 4n). Applying a permutation until it comes back into a subset permutes the subset: every number
+ * comes exactly once. */
 #ifndef SIA_DATA_PERMUTATION_H
 #define SIA_DATA_PERMUTATION_H
 

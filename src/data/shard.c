@@ -22,26 +22,27 @@ bool sia_shard_looks_like(const char *bytes, size_t size) {
     return magic == SIA_SHARD_MAGIC;
 }
 
-sia_status sia_shard_parse(const char *bytes, size_t size, const char *name, const uint16_t **tokens, int64_t *count,
-                           sia_error *err) {
+sia_status sia_shard_parse(const char *bytes, size_t size, const char *name, const uint16_t **tokens,
+                           int64_t *count, sia_error *err) {
     int32_t header[3];
     if (size < SIA_SHARD_HEADER)
-        return sia_fail(err, SIA_FORMAT, "%s: %zu bytes: want a token shard, whose header alone has %d", name, size,
-                        SIA_SHARD_HEADER);
+        return sia_fail(err, SIA_FORMAT, "%s: %zu bytes: want a token shard, whose header alone has %d", name,
+                        size, SIA_SHARD_HEADER);
     memcpy(header, bytes, sizeof header);
     if (header[0] != SIA_SHARD_MAGIC)
-        return sia_fail(err, SIA_FORMAT, "%s: not a token shard: its first number is %d, want %d", name, header[0],
-                        SIA_SHARD_MAGIC);
+        return sia_fail(err, SIA_FORMAT, "%s: not a token shard: its first number is %d, want %d", name,
+                        header[0], SIA_SHARD_MAGIC);
     if (header[1] != SIA_SHARD_VERSION)
         return sia_fail(err, SIA_FORMAT, "%s: shard of version %d: want version %d", name, header[1],
                         SIA_SHARD_VERSION);
     size_t body = size - SIA_SHARD_HEADER;
     if (header[2] < 0) return sia_fail(err, SIA_FORMAT, "%s: header says %d tokens", name, header[2]);
     if (body % 2)
-        return sia_fail(err, SIA_FORMAT, "%s: header says %d tokens, file holds %zu and half of one", name, header[2],
-                        body / 2);
+        return sia_fail(err, SIA_FORMAT, "%s: header says %d tokens, file holds %zu and half of one", name,
+                        header[2], body / 2);
     if (body / 2 != (size_t)header[2])
-        return sia_fail(err, SIA_FORMAT, "%s: header says %d tokens, file holds %zu", name, header[2], body / 2);
+        return sia_fail(err, SIA_FORMAT, "%s: header says %d tokens, file holds %zu", name, header[2],
+                        body / 2);
     *tokens = (const uint16_t *)(const void *)(bytes + SIA_SHARD_HEADER);
     *count = header[2];
     return SIA_OK;
@@ -93,7 +94,8 @@ sia_status sia_shard_add(sia_shard_writer *w, const uint32_t *ids, size_t count,
         size_t n = count - done < BLOCK ? count - done : BLOCK;
         for (size_t i = 0; i < n; i++) {
             if (ids[done + i] > UINT16_MAX)
-                return sia_fail(err, SIA_ARGUMENT, "token %u: a shard holds tokens below 65536", ids[done + i]);
+                return sia_fail(err, SIA_ARGUMENT, "token %u: a shard holds tokens below 65536",
+                                ids[done + i]);
             block[i] = (uint16_t)ids[done + i];
         }
         sia_status status = sia_output_write(w->out, block, n * sizeof *block, err);
