@@ -28,7 +28,6 @@ enum {
     CACHED_BYTES = 8 * KEY_WORDS - 1, /* the last byte of the key is the length */
     CACHED_IDS = 7,
     CACHE_PAIRS = 1 << 14,
-    BLOCK = 1 << 17, /* bytes of text a task encodes */
 };
 
 typedef struct entry {
@@ -188,13 +187,9 @@ sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text, size_t
 /* ------------------------------------------------------------------------------------------------ parallel
  */
 
-static inline bool printable(char c) { return c > 0x20 && c < 0x7f; }
-static inline bool space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-static inline bool can_cut(const char *text, size_t at) { return printable(text[at - 1]) && space(text[at]); }
-
 size_t sia_tokenizer_cut(const char *text, size_t bytes) {
     for (size_t at = bytes; at-- > 1;)
-        if (can_cut(text, at)) return at;
+        if (sia_split_can_cut(text, at)) return at;
     return 0;
 }
 
@@ -209,28 +204,10 @@ typedef struct parallel {
     sia_error error;
 } parallel;
 
-/* The first place to cut in block b; SIZE_MAX when it has none, as in the middle of a very long word. */
-static size_t block_start(const parallel *p, size_t b) {
-    if (b == 0) return 0;
-    size_t limit = p->bytes - b * BLOCK < BLOCK ? p->bytes : (b + 1) * BLOCK;
-    for (size_t at = b * BLOCK; at < limit; at++)
-        if (can_cut(p->text, at)) return at;
-    return SIZE_MAX;
-}
-
-static size_t block_end(const parallel *p, size_t b) {
-    while (++b * BLOCK < p->bytes) {
-        size_t start = block_start(p, b);
-        if (start != SIZE_MAX) return start;
-    }
-    return p->bytes;
-}
-
 static sia_status encode_block(parallel *p, sia_encoder *e, size_t b, size_t *count, sia_error *err) {
     *count = 0;
-    size_t start = block_start(p, b);
-    if (start == SIZE_MAX) return SIA_OK;
-    size_t end = block_end(p, b);
+    size_t start, end;
+    if (!sia_split_block(p->text, p->bytes, b, &start, &end)) return SIA_OK;
     if (!e) return sia_fail_memory(err, 2 * CACHE_PAIRS * sizeof(entry), "encoder");
     if (end - start > e->room) {
         free(e->ids);
@@ -275,9 +252,10 @@ sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, co
     if (threads < 0 || threads > SIA_MAX_THREADS)
         return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
     if (threads == 0) threads = sia_threads_available();
-    if (threads == 1 || bytes <= BLOCK) return sia_tokenizer_encode(t, text, bytes, ids, count, err);
+    if (threads == 1 || bytes <= SIA_SPLIT_BLOCK)
+        return sia_tokenizer_encode(t, text, bytes, ids, count, err);
     *count = 0;
-    size_t blocks = (bytes - 1) / BLOCK + 1;
+    size_t blocks = sia_split_blocks(bytes);
     parallel p = {.t = t, .text = text, .bytes = bytes, .ids = ids, .lock = PTHREAD_MUTEX_INITIALIZER};
     p.end = malloc(blocks * sizeof *p.end);
     if (!p.end) return sia_fail_memory(err, blocks * sizeof *p.end, "encoder");

@@ -251,7 +251,32 @@ size_t sia_split_next(const char *text, size_t bytes) {
     return class == INVALID ? 1 : run_end(s, bytes, first, class);
 }
 
-/* --------------------------------------------------------------------------------------------- in PCRE2 */
+/* -------------------------------------------------------------------------------------------------- blocks
+ */
+
+/* The first place to cut among the bytes that block b is counted from; SIZE_MAX when there is none. */
+static size_t block_start(const char *text, size_t bytes, size_t b) {
+    if (b == 0) return 0;
+    size_t first = b * SIA_SPLIT_BLOCK, room = bytes - first;
+    for (size_t i = 0; i < room && i < SIA_SPLIT_BLOCK; i++)
+        if (sia_split_can_cut(text, first + i)) return first + i;
+    return SIZE_MAX;
+}
+
+bool sia_split_block(const char *text, size_t bytes, size_t b, size_t *start, size_t *end) {
+    *start = block_start(text, bytes, b);
+    *end = bytes;
+    if (*start == SIZE_MAX) return false;
+    for (size_t next = b + 1; next < sia_split_blocks(bytes); next++) {
+        size_t place = block_start(text, bytes, next);
+        if (place == SIZE_MAX) continue;
+        *end = place;
+        break;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------- in PCRE2 */
 
 struct sia_splitter {
     pcre2_match_data *match;

@@ -37,6 +37,29 @@ size_t sia_split_next(const char *text, size_t bytes);
  * the Unicode standard's table 3-7 has it: no surrogates, nothing overlong, nothing beyond U+10FFFF). */
 size_t sia_utf8_length(const char *text, size_t bytes);
 
+/* ---------------------------------------------------------------------------------------------------- blocks
+ *
+ * No piece reaches from a character that is no space into one that is. So text can be cut between a printable
+ * ASCII character and an ASCII space: the pieces of the parts are the pieces of the whole. */
+
+static inline bool sia_split_can_cut(const char *text, size_t at) {
+    return text[at - 1] > 0x20 && text[at - 1] < 0x7f &&
+           (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r'));
+}
+
+/* Blocks of about this many bytes, for parallel work. Where a cut is possible does not depend on the threads.
+ */
+enum { SIA_SPLIT_BLOCK = 1 << 17 };
+
+static inline size_t sia_split_blocks(size_t bytes) { return bytes ? (bytes - 1) / SIA_SPLIT_BLOCK + 1 : 0; }
+
+/* Block b is text[*start .. *end). false: nothing, it is in the middle of a very long word and goes with the
+ * block in which that word starts. */
+bool sia_split_block(const char *text, size_t bytes, size_t b, size_t *start, size_t *end);
+
+/* ------------------------------------------------------------------------------------------------- in PCRE2
+ */
+
 /* The pattern in PCRE2. One for each thread. */
 typedef struct sia_splitter sia_splitter;
 sia_status sia_splitter_create(sia_splitter **s, sia_error *err);
