@@ -25,24 +25,42 @@ static inline uint32_t rank_of(const sia_tokenizer *t, uint32_t left, uint32_t r
 /* --------------------------------------------------------------------------------------------------- short
  */
 
+/* The order of merging in one number: rank, then place. */
+enum { PLACE_BITS = 6, PLACES = 1 << PLACE_BITS };
+_Static_assert((int)SIA_SHORT_PIECE <= (int)PLACES, "a place fits");
+_Static_assert(SIA_VOCABULARY_MAX < INT32_MAX >> PLACE_BITS, "a rank fits");
+
+static inline uint32_t order_of(const sia_tokenizer *t, const uint32_t *ids, unsigned place, unsigned next) {
+    const sia_pair *pair = sia_pair_find(t, ids[place], ids[next]);
+    return pair ? pair->rank << PLACE_BITS | place : SIA_NONE;
+}
+
 size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length, uint32_t *ids) {
-    uint32_t rank[SIA_SHORT_PIECE]; /* of the pair (i, i + 1) */
-    size_t n = length;
-    for (size_t i = 0; i < n; i++) ids[i] = t->byte_id[(unsigned char)bytes[i]];
-    for (size_t i = 0; i + 1 < n; i++) rank[i] = rank_of(t, ids[i], ids[i + 1]);
-    while (n > 1) {
-        size_t best = 0;
-        for (size_t i = 1; i + 1 < n; i++)
-            if (rank[i] < rank[best]) best = i;
-        if (rank[best] == SIA_NONE) break;
-        ids[best] = t->merges[rank[best]].result;
-        n--;
-        memmove(&ids[best + 1], &ids[best + 2], (n - best - 1) * sizeof *ids);
-        memmove(&rank[best], &rank[best + 1], (n - best - 1) * sizeof *rank);
-        if (best > 0) rank[best - 1] = rank_of(t, ids[best - 1], ids[best]);
-        if (best + 1 < n) rank[best] = rank_of(t, ids[best], ids[best + 1]);
+    uint32_t order[PLACES]; /* of the pair that starts at a place; SIA_NONE: it has no merge, or is gone */
+    uint8_t next[PLACES + 1], previous[PLACES + 1];
+    unsigned n = (unsigned)length;
+    for (unsigned i = 0; i < n; i++) {
+        ids[i] = t->byte_id[(unsigned char)bytes[i]];
+        next[i] = (uint8_t)(i + 1);
+        previous[i + 1] = (uint8_t)i;
     }
-    return n;
+    for (unsigned i = 0; i + 1 < n; i++) order[i] = order_of(t, ids, i, i + 1);
+    order[n - 1] = SIA_NONE;
+    for (;;) {
+        uint32_t best = order[0];
+        for (unsigned i = 1; i < n; i++) best = order[i] < best ? order[i] : best;
+        if (best == SIA_NONE) break;
+        unsigned i = best % PLACES, gone = next[i];
+        ids[i] = t->merges[best >> PLACE_BITS].result;
+        order[gone] = SIA_NONE;
+        next[i] = next[gone];
+        previous[next[i]] = (uint8_t)i;
+        order[i] = next[i] < n ? order_of(t, ids, i, next[i]) : SIA_NONE;
+        if (i > 0) order[previous[i]] = order_of(t, ids, previous[i], i);
+    }
+    size_t count = 0;
+    for (unsigned i = 0; i < n; i = next[i]) ids[count++] = ids[i];
+    return count;
 }
 
 /* ---------------------------------------------------------------------------------------------------- heap
