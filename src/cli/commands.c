@@ -5,6 +5,9 @@
 
 const cli_command *const cli_commands[] = {
     &command_bench_attention,
+    &command_data_pack,
+    &command_data_info,
+    &command_data_generate,
     &command_info,
     NULL,
 };

@@ -7,6 +7,9 @@
 #include "cli/options.h"
 
 extern const cli_command command_bench_attention;
+extern const cli_command command_data_generate;
+extern const cli_command command_data_info;
+extern const cli_command command_data_pack;
 extern const cli_command command_info;
 
 #endif

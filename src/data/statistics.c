@@ -261,3 +261,31 @@ sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics
     free(j.counts);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------ slices */
+
+sia_status sia_sequence_slice(const sia_sequence *text, double from, double to, sia_sequence *slice,
+                              sia_error *err) {
+    uint32_t *symbols = malloc(((size_t)text->count + 1) * sizeof *symbols);
+    int64_t *starts = malloc(((size_t)text->documents + 1) * sizeof *starts), count = 0;
+    if (!symbols || !starts) {
+        free(symbols);
+        free(starts);
+        return sia_fail_memory(err, (size_t)text->count * sizeof *symbols, "statistics");
+    }
+    for (int64_t i = 0; i < text->documents; i++) {
+        int64_t length = text->starts[i + 1] - text->starts[i];
+        int64_t first = (int64_t)((double)length * from), last = (int64_t)((double)length * to);
+        starts[i] = count;
+        for (int64_t j = first; j < last; j++) symbols[count++] = text->symbols[text->starts[i] + j];
+    }
+    starts[text->documents] = count;
+    *slice = (sia_sequence){symbols, count, starts, text->documents};
+    return SIA_OK;
+}
+
+void sia_sequence_free(sia_sequence *slice) {
+    free((void *)slice->symbols);
+    free((void *)slice->starts);
+    *slice = (sia_sequence){0};
+}

@@ -18,7 +18,7 @@
 #ifndef SIA_DATA_STATISTICS_H
 #define SIA_DATA_STATISTICS_H
 
-#include "data/words.h"
+#include "data/word_list.h"
 
 enum { SIA_STATISTICS_DISTANCES = 32, SIA_STATISTICS_RANKS = 24 };
 
@@ -53,5 +53,11 @@ typedef struct sia_statistics {
 
 sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics_options *options,
                                   sia_statistics *result, sia_error *err);
+
+/* A part of every document, 0 <= from < to <= 1: for comparing the beginnings of documents with their ends.
+ * The arrays are the caller's to free, with sia_sequence_free. */
+sia_status sia_sequence_slice(const sia_sequence *text, double from, double to, sia_sequence *slice,
+                              sia_error *err);
+void sia_sequence_free(sia_sequence *slice);
 
 #endif

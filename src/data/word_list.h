@@ -4,12 +4,12 @@
  * it; bytes from 128 up count as letters (so UTF-8 stays whole), A to Z are read as a to z; all else
  * separates.
  *
- *     sia_words w = {0};
- *     sia_words_add(&w, text, bytes, &err);      one document for each call
+ *     sia_word_list w = {0};
+ *     sia_word_list_add(&w, text, bytes, &err);      one document for each call
  *     ... w.sequence ...
- *     sia_words_free(&w); */
-#ifndef SIA_DATA_WORDS_H
-#define SIA_DATA_WORDS_H
+ *     sia_word_list_free(&w); */
+#ifndef SIA_DATA_WORD_LIST_H
+#define SIA_DATA_WORD_LIST_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ typedef struct sia_sequence {
     int64_t documents;
 } sia_sequence;
 
-typedef struct sia_words {
+typedef struct sia_word_list {
     uint32_t *symbols;
     int64_t count, room;
     int64_t *starts;
@@ -36,11 +36,11 @@ typedef struct sia_words {
     uint32_t types, type_room;
     uint32_t *slots; /* an open-addressing table of type + 1; 0: free */
     uint64_t slot_count;
-} sia_words;
+} sia_word_list;
 
-sia_status sia_words_add(sia_words *w, const char *text, size_t bytes, sia_error *err);
-sia_sequence sia_words_sequence(const sia_words *w);
-const char *sia_words_text(const sia_words *w, uint32_t type, size_t *length); /* not ended by 0 */
-void sia_words_free(sia_words *w);
+sia_status sia_word_list_add(sia_word_list *w, const char *text, size_t bytes, sia_error *err);
+sia_sequence sia_word_list_sequence(const sia_word_list *w);
+const char *sia_word_list_text(const sia_word_list *w, uint32_t type, size_t *length); /* not ended by 0 */
+void sia_word_list_free(sia_word_list *w);
 
 #endif

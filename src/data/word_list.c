@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Interns words: each distinct one gets a number in the order of its first appearance. */
-#include "data/words.h"
+#include "data/word_list.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -35,23 +35,23 @@ static uint64_t hash(const char *word, size_t length) {
     return sia_mix(h);
 }
 
-const char *sia_words_text(const sia_words *w, uint32_t type, size_t *length) {
+const char *sia_word_list_text(const sia_word_list *w, uint32_t type, size_t *length) {
     *length = w->places[type + 1] - w->places[type];
     return w->text + w->places[type];
 }
 
-static uint64_t find_slot(const sia_words *w, const char *word, size_t length) {
+static uint64_t find_slot(const sia_word_list *w, const char *word, size_t length) {
     uint64_t at = hash(word, length) & (w->slot_count - 1);
     for (;; at = (at + 1) & (w->slot_count - 1)) {
         if (!w->slots[at]) return at;
         size_t known;
-        const char *text = sia_words_text(w, w->slots[at] - 1, &known);
+        const char *text = sia_word_list_text(w, w->slots[at] - 1, &known);
         if (known == length && memcmp(text, word, length) == 0) return at;
     }
 }
 
 /* Keeps the table at most half full. */
-static sia_status rehash(sia_words *w, sia_error *err) {
+static sia_status rehash(sia_word_list *w, sia_error *err) {
     if ((uint64_t)w->types * 2 < w->slot_count) return SIA_OK;
     uint64_t wanted = w->slot_count ? w->slot_count * 2 : 4096;
     uint32_t *slots = calloc(wanted, sizeof *slots);
@@ -61,13 +61,13 @@ static sia_status rehash(sia_words *w, sia_error *err) {
     w->slot_count = wanted;
     for (uint32_t type = 0; type < w->types; type++) {
         size_t length;
-        const char *text = sia_words_text(w, type, &length);
+        const char *text = sia_word_list_text(w, type, &length);
         w->slots[find_slot(w, text, length)] = type + 1;
     }
     return SIA_OK;
 }
 
-static sia_status new_type(sia_words *w, uint64_t slot, const char *word, size_t length, sia_error *err) {
+static sia_status new_type(sia_word_list *w, uint64_t slot, const char *word, size_t length, sia_error *err) {
     int64_t type_room = w->type_room, text_room = (int64_t)w->text_room;
     sia_status status = grow((void **)&w->places, &type_room, (int64_t)w->types + 2, sizeof *w->places, err);
     w->type_room = (uint32_t)type_room;
@@ -83,7 +83,7 @@ static sia_status new_type(sia_words *w, uint64_t slot, const char *word, size_t
     return SIA_OK;
 }
 
-static sia_status add_word(sia_words *w, const char *word, size_t length, sia_error *err) {
+static sia_status add_word(sia_word_list *w, const char *word, size_t length, sia_error *err) {
     sia_status status = rehash(w, err);
     if (status) return status;
     uint64_t slot = find_slot(w, word, length);
@@ -93,7 +93,7 @@ static sia_status add_word(sia_words *w, const char *word, size_t length, sia_er
     return status;
 }
 
-sia_status sia_words_add(sia_words *w, const char *text, size_t bytes, sia_error *err) {
+sia_status sia_word_list_add(sia_word_list *w, const char *text, size_t bytes, sia_error *err) {
     sia_status status =
         grow((void **)&w->starts, &w->document_room, w->documents + 2, sizeof *w->starts, err);
     if (status) return status;
@@ -115,15 +115,15 @@ sia_status sia_words_add(sia_words *w, const char *text, size_t bytes, sia_error
     return SIA_OK;
 }
 
-sia_sequence sia_words_sequence(const sia_words *w) {
+sia_sequence sia_word_list_sequence(const sia_word_list *w) {
     return (sia_sequence){w->symbols, w->count, w->starts, w->documents};
 }
 
-void sia_words_free(sia_words *w) {
+void sia_word_list_free(sia_word_list *w) {
     free(w->symbols);
     free(w->starts);
     free(w->text);
     free(w->places);
     free(w->slots);
-    *w = (sia_words){0};
+    *w = (sia_word_list){0};
 }
