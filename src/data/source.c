@@ -165,6 +165,10 @@ static uint64_t class_bits(writer *w, sia_word_class class) {
     return bits;
 }
 
+static int rank_of(const writer *w, sia_word_class class, uint64_t bits) {
+    return w->tally ? 0 : sia_lexicon_draw(w->source->lexicon, class, bits);
+}
+
 static int word_from(writer *w, sia_word_class class, uint64_t bits, const char *ending) {
     if (w->tally) {
         w->t++;
@@ -177,19 +181,14 @@ static int word_from(writer *w, sia_word_class class, uint64_t bits, const char 
     return rank;
 }
 
-static uint64_t word(writer *w, sia_word_class class) {
-    uint64_t bits = class_bits(w, class);
-    word_from(w, class, bits, "");
-    return bits;
-}
+static int word(writer *w, sia_word_class class) { return word_from(w, class, class_bits(w, class), ""); }
 
-/* A word that often goes with the one before, `with`: then the same bits whenever that one has the same bits.
+/* A word that often goes with another one, such as an auxiliary with its pronoun: then it is that one's own.
  */
-static uint64_t word_with(writer *w, sia_word_class class, uint64_t with, double often) {
+static int word_with(writer *w, sia_word_class class, int with, double often) {
     uint64_t bits = class_bits(w, class);
-    if (chance(w, often)) bits = sia_mix(with + (uint64_t) class);
-    word_from(w, class, bits, "");
-    return bits;
+    if (with >= 0 && chance(w, often)) bits = sia_random_u64(class, (uint64_t)with);
+    return word_from(w, class, bits, "");
 }
 
 static uint64_t name_bits(writer *w) {
@@ -210,16 +209,16 @@ static void name_from(writer *w, uint64_t bits) {
 /* ------------------------------------------------------------------------------------------------ the
  * grammar */
 
-static void phrase(writer *w, int depth, bool *plural, uint64_t before) {
+static void phrase(writer *w, int depth, bool *plural, int before) {
     static const char *const noun_ending[] = {"", "s"};
     *plural = chance(w, 0.25);
-    word_with(w, SIA_WORD_DETERMINER, before, before ? 0.5 : 0);
+    word_with(w, SIA_WORD_DETERMINER, before, 0.5);
     uint64_t noun = class_bits(w, SIA_WORD_NOUN);
-    if (chance(w, 0.3)) word_with(w, SIA_WORD_ADJECTIVE, noun, 0.5);
+    if (chance(w, 0.3)) word_with(w, SIA_WORD_ADJECTIVE, rank_of(w, SIA_WORD_NOUN, noun), 0.4);
     word_from(w, SIA_WORD_NOUN, noun, noun_ending[*plural]);
     if (depth > 0 || !chance(w, 0.25)) return;
     bool inner;
-    uint64_t preposition = word(w, SIA_WORD_PREPOSITION);
+    int preposition = word(w, SIA_WORD_PREPOSITION);
     phrase(w, depth + 1, &inner, preposition);
 }
 
@@ -243,7 +242,7 @@ static void object(writer *w) {
     bool plural;
     double u = (double)(next(w) >> 11) * 0x1p-53;
     if (u < 0.4)
-        phrase(w, 0, &plural, 0);
+        phrase(w, 0, &plural, -1);
     else if (u < 0.55)
         word(w, SIA_WORD_PRONOUN);
     else if (u < 0.6)
@@ -259,20 +258,20 @@ static void clause(writer *w) {
     }
     if (chance(w, 0.2)) word(w, SIA_WORD_ADVERB);
     double subject = (double)(next(w) >> 11) * 0x1p-53;
-    uint64_t pronoun = 0;
+    int pronoun = -1;
     if (subject < 0.55)
         pronoun = word(w, SIA_WORD_PRONOUN);
     else if (subject < 0.67)
         name_from(w, name_bits(w));
     else
-        phrase(w, 0, &plural, 0);
-    if (chance(w, 0.35)) word_with(w, SIA_WORD_AUXILIARY, pronoun, pronoun ? 0.8 : 0);
+        phrase(w, 0, &plural, -1);
+    if (chance(w, 0.35)) word_with(w, SIA_WORD_AUXILIARY, pronoun, 0.6);
     uint64_t verb = class_bits(w, SIA_WORD_VERB);
     bool past = draw(w, DRAW_TENSE) & 1;
-    word_from(w, SIA_WORD_VERB, verb, verb_ending[2 * past + plural]);
+    int verb_rank = word_from(w, SIA_WORD_VERB, verb, verb_ending[2 * past + plural]);
     object(w);
     while (chance(w, 0.35)) {
-        uint64_t preposition = word_with(w, SIA_WORD_PREPOSITION, verb, 0.75);
+        int preposition = word_with(w, SIA_WORD_PREPOSITION, verb_rank, 0.5);
         if (chance(w, 0.1))
             name_from(w, name_bits(w));
         else

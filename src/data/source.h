@@ -3,21 +3,27 @@
  * Generated text: a stochastic source that needs no file and has no end. Document n of a seed is a pure
  * function of (seed, n). Its form follows what docs/data.md measures on books.
  *
- * Every word is drawn in two steps. The grammar asks for a class (determiner, noun, name, ...). Then the word
- * is either drawn afresh from the class, or taken from one of nested blocks that hold the place t:
+ * The grammar asks for a class (determiner, noun, name, ...). The word is then either drawn afresh from the
+ * class, or taken from one of nested blocks that hold the place t, counted in words:
  *
- *     scale k: blocks of 2^k words, k = 4 .. 17, and the whole document
- *     block b = floor((t + phase_k) / 2^k)           phase_k uniform in 0 .. 2^k - 1, drawn for each document
- *     each block owns a few words of each class: n_k ~ 2^(0.4 k) of them, drawn from the class as any word is
+ *     scale k: blocks of 2^4, 2^6, ... 2^16 words, and the whole document
+ *     block b = floor((t + phase_k) / length_k)      phase_k uniform in 0 .. length_k - 1, drawn for each
+ * document each block owns a few words of each class, the more the longer it is, drawn from the class as any
+ * word is
  *
  * Words of short blocks come back soon and then never, those of long blocks now and then over a long stretch;
  * all scales together make what was said come back at distances by a power law. Since a block's words are
- * drawn as any others, the frequency of words is that of the class whatever the blocks do; and since the
- * phases are uniform and a block's contents come from hashing (document, k, b), the source has no memory that
- * fills up: its statistics are the same at every place of a document.
+ * drawn as any others, blocks do not change how frequent a word is; and since the phases are uniform and a
+ * block's contents come from hashing (document, k, b), the source has no memory that must fill up: its
+ * statistics are the same at every place of a document, and what a perfect reader expects of the next word
+ * can only gain from a longer past.
  *
- * Names are drawn from blocks in the same way, but are made for their block. What a fact says of a name (NAME
- * relation VALUE) is fixed for as long as the block lasts: whoever has read it once can tell it again. */
+ * The style (think of speech and narration) is one number for each place, a sum over the blocks around it,
+ * each adding or taking away its part; every word leans to one side of it, and comes more often when the
+ * style does too.
+ *
+ * Names are made for their block. What a fact says of a name (NAME relation value) is fixed for as long as
+ * the block lasts: whoever has read it can tell it again. */
 #ifndef SIA_DATA_SOURCE_H
 #define SIA_DATA_SOURCE_H
 
