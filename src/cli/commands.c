@@ -4,10 +4,15 @@
 #include "cli/commands.h"
 
 const cli_command *const cli_commands[] = {
-    &command_bench_attention,
+    &command_tokenizer_train,
+    &command_tokenizer_encode,
+    &command_tokenizer_decode,
+    &command_tokenizer_info,
     &command_data_pack,
     &command_data_info,
     &command_data_generate,
+    &command_bench_attention,
+    &command_bench_text,
     &command_info,
     NULL,
 };

@@ -13,7 +13,6 @@
  * printable ASCII byte and an ASCII space, and the parts give the ids of the whole. */
 #include "text/tokenizer.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,14 +218,23 @@ size_t sia_tokenizer_cut(const char *text, size_t bytes) {
     return 0;
 }
 
+/* What a block gave, if it was done before the one in front of it. */
+typedef struct stash {
+    uint32_t *ids; /* NULL when count is 0 */
+    size_t count;
+    bool done;
+} stash;
+
 typedef struct parallel {
     const sia_tokenizer *t;
     const char *text;
     size_t bytes;
+    sia_encoder **encoder; /* [threads] a worker keeps its own: it is in the caches of that processor */
+    pthread_mutex_t lock;  /* guards all below */
     uint32_t *ids;
-    _Atomic size_t *end; /* [blocks] where the ids of a block end; SIZE_MAX: not known yet */
-    pthread_mutex_t lock;
-    sia_status status; /* of the first block that failed */
+    size_t count, next; /* ids so far, from the blocks before next */
+    stash *stash;       /* [blocks] */
+    sia_status status;  /* of the first block that failed */
     sia_error error;
 } parallel;
 
@@ -245,32 +253,49 @@ static sia_status encode_block(parallel *p, sia_encoder *e, size_t b, size_t *co
     return encode_text(e, p->t, p->text + start, end - start, e->ids, count, err);
 }
 
-/* The ids of a block go behind those of the block before it, which is known as soon as that one was encoded:
- * blocks are claimed in order, so the wait is short. */
+/* Called with the lock held: the ids of the block whose turn it is, and of those that waited for it. */
+static void append(parallel *p, const uint32_t *ids, size_t count) {
+    if (count) memcpy(p->ids + p->count, ids, count * sizeof *ids);
+    p->count += count;
+    p->next++;
+}
+
+static sia_status put_aside(stash *s, const uint32_t *ids, size_t count, sia_error *err) {
+    s->done = true;
+    if (count == 0) return SIA_OK;
+    s->ids = malloc(count * sizeof *ids);
+    if (!s->ids) return sia_fail_memory(err, count * sizeof *ids, "tokens");
+    memcpy(s->ids, ids, count * sizeof *ids);
+    s->count = count;
+    return SIA_OK;
+}
+
+/* No worker waits for another: one that the system has put to sleep would hold up all. */
 static void run_block(void *context, int64_t task, int worker) {
     parallel *p = context;
-    (void)worker;
-    size_t b = (size_t)task, count, before = 0;
+    size_t b = (size_t)task, count, blocks = sia_split_blocks(p->bytes);
     sia_error error;
-    sia_encoder *e = take_encoder(p->t);
+    if (!p->encoder[worker]) p->encoder[worker] = take_encoder(p->t);
+    sia_encoder *e = p->encoder[worker];
     sia_status status = encode_block(p, e, b, &count, &error);
-    if (status) {
-        count = 0;
-        pthread_mutex_lock(&p->lock);
-        if (!p->status) {
-            p->status = status;
-            p->error = error;
+    if (status) count = 0;
+    pthread_mutex_lock(&p->lock);
+    if (p->next == b) {
+        append(p, e ? e->ids : NULL, count);
+        for (stash *s; p->next < blocks && (s = &p->stash[p->next])->done;) {
+            append(p, s->ids, s->count);
+            free(s->ids);
+            s->ids = NULL;
         }
-        pthread_mutex_unlock(&p->lock);
+    } else {
+        sia_status aside = put_aside(&p->stash[b], e ? e->ids : NULL, count, status ? NULL : &error);
+        if (!status) status = aside;
     }
-    for (int patience = 0; b > 0;) {
-        before = atomic_load_explicit(&p->end[b - 1], memory_order_acquire);
-        if (before != SIZE_MAX) break;
-        sia_threads_pause(&patience);
+    if (status && !p->status) {
+        p->status = status;
+        p->error = error;
     }
-    atomic_store_explicit(&p->end[b], before + count, memory_order_release);
-    if (count) memcpy(p->ids + before, e->ids, count * sizeof *p->ids);
-    if (e) give_back(p->t, e);
+    pthread_mutex_unlock(&p->lock);
 }
 
 sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, const char *text, size_t bytes,
@@ -283,12 +308,17 @@ sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, co
     *count = 0;
     size_t blocks = sia_split_blocks(bytes);
     parallel p = {.t = t, .text = text, .bytes = bytes, .ids = ids, .lock = PTHREAD_MUTEX_INITIALIZER};
-    p.end = malloc(blocks * sizeof *p.end);
-    if (!p.end) return sia_fail_memory(err, blocks * sizeof *p.end, "encoder");
-    for (size_t b = 0; b < blocks; b++) atomic_init(&p.end[b], SIZE_MAX);
-    sia_parallel(threads, (int64_t)blocks, run_block, &p);
-    *count = p.status ? 0 : atomic_load(&p.end[blocks - 1]);
-    free(p.end);
+    p.stash = calloc(blocks, sizeof *p.stash);
+    p.encoder = calloc((size_t)threads, sizeof(sia_encoder *));
+    if (p.stash && p.encoder) {
+        sia_parallel(threads, (int64_t)blocks, run_block, &p);
+        *count = p.status ? 0 : p.count;
+        for (int i = 0; i < threads; i++)
+            if (p.encoder[i]) give_back(t, p.encoder[i]);
+    } else
+        p.status = sia_fail_memory(&p.error, blocks * sizeof *p.stash, "encoder");
+    free(p.encoder);
+    free(p.stash);
     if (p.status && err) *err = p.error;
     return p.status;
 }

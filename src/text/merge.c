@@ -17,11 +17,6 @@
 
 #include "base/error.h"
 
-static inline uint32_t rank_of(const sia_tokenizer *t, uint32_t left, uint32_t right) {
-    const sia_pair *pair = sia_pair_find(t, left, right);
-    return pair ? pair->rank : SIA_NONE;
-}
-
 /* --------------------------------------------------------------------------------------------------- short
  */
 
@@ -31,8 +26,8 @@ _Static_assert((int)SIA_SHORT_PIECE <= (int)PLACES, "a place fits");
 _Static_assert(SIA_VOCABULARY_MAX < INT32_MAX >> PLACE_BITS, "a rank fits");
 
 static inline uint32_t order_of(const sia_tokenizer *t, const uint32_t *ids, unsigned place, unsigned next) {
-    const sia_pair *pair = sia_pair_find(t, ids[place], ids[next]);
-    return pair ? pair->rank << PLACE_BITS | place : SIA_NONE;
+    uint32_t rank = sia_pair_find(t, ids[place], ids[next]);
+    return rank != SIA_NONE ? rank << PLACE_BITS | place : SIA_NONE;
 }
 
 size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length, uint32_t *ids) {
@@ -51,7 +46,7 @@ size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length,
         for (unsigned i = 1; i < n; i++) best = order[i] < best ? order[i] : best;
         if (best == SIA_NONE) break;
         unsigned i = best % PLACES, gone = next[i];
-        ids[i] = t->merges[best >> PLACE_BITS].result;
+        ids[i] = t->result[best >> PLACE_BITS];
         order[gone] = SIA_NONE;
         next[i] = next[gone];
         previous[next[i]] = (uint8_t)i;
@@ -123,7 +118,7 @@ static size_t start(sia_merger *m, const sia_tokenizer *t, const char *bytes, ui
         m->next[i] = i + 1 < n ? i + 1 : SIA_NONE;
     }
     for (uint32_t i = 0; i < n; i++) {
-        m->rank[i] = i + 1 < n ? rank_of(t, ids[i], ids[i + 1]) : SIA_NONE;
+        m->rank[i] = i + 1 < n ? sia_pair_find(t, ids[i], ids[i + 1]) : SIA_NONE;
         if (m->rank[i] != SIA_NONE) m->heap[heap++] = (uint64_t)m->rank[i] << 32 | i;
     }
     for (size_t i = heap / 2; i-- > 0;) sift_down(m->heap, heap, i);
@@ -132,7 +127,7 @@ static size_t start(sia_merger *m, const sia_tokenizer *t, const char *bytes, ui
 
 /* The pair that starts at place i has changed. */
 static void renew(sia_merger *m, const sia_tokenizer *t, const uint32_t *ids, uint32_t i, size_t *heap) {
-    m->rank[i] = m->next[i] != SIA_NONE ? rank_of(t, ids[i], ids[m->next[i]]) : SIA_NONE;
+    m->rank[i] = m->next[i] != SIA_NONE ? sia_pair_find(t, ids[i], ids[m->next[i]]) : SIA_NONE;
     if (m->rank[i] == SIA_NONE) return;
     m->heap[*heap] = (uint64_t)m->rank[i] << 32 | i;
     sift_up(m->heap, (*heap)++);
@@ -152,7 +147,7 @@ sia_status sia_merge_long(sia_merger *m, const sia_tokenizer *t, const char *byt
         uint32_t i = (uint32_t)entry, rank = (uint32_t)(entry >> 32);
         if (m->rank[i] != rank) continue; /* an old entry */
         uint32_t gone = m->next[i];
-        ids[i] = t->merges[rank].result;
+        ids[i] = t->result[rank];
         m->rank[gone] = SIA_NONE;
         m->next[i] = m->next[gone];
         if (m->next[i] != SIA_NONE) m->previous[m->next[i]] = i;

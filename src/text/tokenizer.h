@@ -35,12 +35,6 @@ typedef struct sia_merge {
     uint32_t left, right, result;
 } sia_merge;
 
-/* One place of the hash table from pairs to merges. */
-typedef struct sia_pair {
-    uint64_t key; /* left << 32 | right; UINT64_MAX: free */
-    uint32_t rank, result;
-} sia_pair;
-
 typedef struct sia_encoder sia_encoder;
 
 struct sia_tokenizer {
@@ -53,8 +47,9 @@ struct sia_tokenizer {
     bool *special;    /* [size] */
     sia_merge *merges;
     uint32_t byte_id[256]; /* the tokens of single bytes */
-    sia_pair *pairs;       /* [pair_mask + 1] */
+    uint64_t *pairs;       /* [pair_mask + 1] hash table from pairs to merges, see sia_pair_find */
     uint64_t pair_mask;
+    uint32_t *result;     /* [merge_count] merges[rank].result, which is asked for most */
     pthread_mutex_t lock; /* guards idle */
     sia_encoder *idle;    /* encoders that no call uses now, with what they have cached */
 };
@@ -79,13 +74,23 @@ static inline uint64_t sia_pair_hash(uint64_t key) {
     return key ^ (key >> 29);
 }
 
-/* The merge of a pair, NULL when it has none. */
-static inline const sia_pair *sia_pair_find(const sia_tokenizer *t, uint32_t left, uint32_t right) {
-    uint64_t key = (uint64_t)left << 32 | right;
+/* An entry is left, right and rank in one word, so that a table of GPT-2's merges is 1 MB and most of it
+ * stays near the processor. Bits above say that the entry is taken. */
+enum { SIA_RANK_BITS = 20 };
+_Static_assert(SIA_VOCABULARY_MAX <= 1 << SIA_RANK_BITS, "ids and ranks fit");
+#define SIA_PAIR_TAKEN ((uint64_t)1 << 63)
+
+static inline uint64_t sia_pair_key(uint32_t left, uint32_t right) {
+    return (uint64_t)left << 2 * SIA_RANK_BITS | (uint64_t)right << SIA_RANK_BITS;
+}
+
+/* The rank of a pair's merge, SIA_NONE when it has none. */
+static inline uint32_t sia_pair_find(const sia_tokenizer *t, uint32_t left, uint32_t right) {
+    uint64_t key = sia_pair_key(left, right) | SIA_PAIR_TAKEN;
     for (uint64_t at = sia_pair_hash(key);; at++) {
-        const sia_pair *pair = &t->pairs[at & t->pair_mask];
-        if (pair->key == key) return pair;
-        if (pair->key == UINT64_MAX) return NULL;
+        uint64_t entry = t->pairs[at & t->pair_mask], rank = entry ^ key;
+        if (rank >> SIA_RANK_BITS == 0) return (uint32_t)rank;
+        if (entry == 0) return SIA_NONE;
     }
 }
 

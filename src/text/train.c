@@ -32,7 +32,7 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "text/tokenizer.h"
-#include "text/words.h"
+#include "text/pieces.h"
 
 enum { BYTES = 256, SPECIALS = 1 };
 
@@ -246,7 +246,7 @@ static bool run_pass(trainer *t, uint32_t index, uint32_t x) {
 /* ---------------------------------------------------------------------------------------------------- start
  */
 
-static sia_status lay_out(trainer *t, sia_words *words, uint32_t size, sia_error *err) {
+static sia_status lay_out(trainer *t, sia_pieces *words, uint32_t size, sia_error *err) {
     t->slots = 0;
     for (size_t i = 0; i < words->count; i++) t->slots += words->list[i].length + 1;
     if (t->slots >= SIA_NONE || words->count >= SIA_NONE)
@@ -318,11 +318,11 @@ static sia_status merge_all(trainer *t, const sia_tokenizer_training *training, 
     return SIA_OK;
 }
 
-static sia_status train(sia_tokenizer *result, const sia_tokenizer_training *training, sia_words *words,
+static sia_status train(sia_tokenizer *result, const sia_tokenizer_training *training, sia_pieces *words,
                         sia_error *err) {
     trainer t = {.min_count = training->min_count ? training->min_count : 2};
     sia_status status = lay_out(&t, words, training->size, err);
-    sia_words_free(words); /* the slots have all of it */
+    sia_pieces_free(words); /* the slots have all of it */
     for (uint32_t b = 0; b < BYTES && !status; b++) {
         char byte = (char)b;
         status = sia_vocabulary_set(result, b, &byte, 1, err);
@@ -345,13 +345,13 @@ sia_status sia_tokenizer_train(sia_tokenizer **t, const sia_tokenizer_training *
                         training->size, BYTES + SPECIALS, SIA_VOCABULARY_MAX);
     if (threads < 0 || threads > SIA_MAX_THREADS)
         return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
-    sia_words words;
+    sia_pieces words;
     sia_status status =
-        sia_words_count(&words, texts, count, threads, training->progress, training->progress_context, err);
+        sia_pieces_count(&words, texts, count, threads, training->progress, training->progress_context, err);
     if (!status)
         status = sia_vocabulary_create(t, "training", training->size, training->size - BYTES - SPECIALS, err);
     if (!status) status = train(*t, training, &words, err);
-    sia_words_free(&words);
+    sia_pieces_free(&words);
     if (!status) return SIA_OK;
     sia_tokenizer_close(*t);
     *t = NULL;

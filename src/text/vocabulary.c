@@ -51,6 +51,7 @@ void sia_tokenizer_close(sia_tokenizer *t) {
     free(t->special);
     free(t->merges);
     free(t->pairs);
+    free(t->result);
     free(t);
 }
 
@@ -152,19 +153,20 @@ static sia_status index_merges(sia_tokenizer *t, sia_error *err) {
     size_t places = 64;
     while (places < 2 * (size_t)t->merge_count) places *= 2;
     t->pair_mask = places - 1;
-    t->pairs = malloc(places * sizeof *t->pairs);
-    if (!t->pairs) return sia_fail_memory(err, places * sizeof *t->pairs, t->name);
-    for (size_t i = 0; i < places; i++) t->pairs[i] = (sia_pair){.key = UINT64_MAX};
+    t->pairs = calloc(places, sizeof *t->pairs);
+    t->result = malloc(((size_t)t->merge_count + 1) * sizeof *t->result);
+    if (!t->pairs || !t->result) return sia_fail_memory(err, places * sizeof *t->pairs, t->name);
     for (uint32_t rank = 0; rank < t->merge_count; rank++) {
         sia_status status = check_merge(t, rank, err);
         if (status) return status;
         sia_merge m = t->merges[rank];
-        uint64_t key = (uint64_t)m.left << 32 | m.right, at = sia_pair_hash(key);
-        for (; t->pairs[at & t->pair_mask].key != UINT64_MAX; at++)
-            if (t->pairs[at & t->pair_mask].key == key)
-                return sia_fail(err, SIA_FORMAT, "%s: merge %u is also merge %u", t->name, rank,
-                                t->pairs[at & t->pair_mask].rank);
-        t->pairs[at & t->pair_mask] = (sia_pair){key, rank, m.result};
+        uint32_t other = sia_pair_find(t, m.left, m.right);
+        if (other != SIA_NONE)
+            return sia_fail(err, SIA_FORMAT, "%s: merge %u is also merge %u", t->name, rank, other);
+        uint64_t key = sia_pair_key(m.left, m.right) | SIA_PAIR_TAKEN, at = sia_pair_hash(key);
+        while (t->pairs[at & t->pair_mask]) at++;
+        t->pairs[at & t->pair_mask] = key | rank;
+        t->result[rank] = m.result;
     }
     return SIA_OK;
 }

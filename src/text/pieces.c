@@ -2,7 +2,7 @@
  *
  * Counting pieces: each worker has a hash table of its own, over blocks of the texts; the tables are added up
  * at the end. Sums do not depend on who counted what, so the result is the same for any number of threads. */
-#include "text/words.h"
+#include "text/pieces.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 /* Open addressing; a place with length 0 is free. At most two thirds are taken. */
 typedef struct table {
-    sia_word *places;
+    sia_piece *places;
     size_t mask, used;
 } table;
 
@@ -44,9 +44,9 @@ static inline uint64_t hash_bytes(const char *bytes, size_t length) {
 }
 
 /* The place of the piece, or the free one where it belongs. */
-static sia_word *find_place(const table *t, const char *bytes, size_t length) {
+static sia_piece *find_place(const table *t, const char *bytes, size_t length) {
     for (uint64_t at = hash_bytes(bytes, length);; at++) {
-        sia_word *place = &t->places[at & t->mask];
+        sia_piece *place = &t->places[at & t->mask];
         if (place->length == 0 || (place->length == length && memcmp(place->bytes, bytes, length) == 0))
             return place;
     }
@@ -68,9 +68,9 @@ static sia_status add(table *t, const char *bytes, size_t length, uint64_t count
         sia_status status = grow(t);
         if (status) return status;
     }
-    sia_word *place = find_place(t, bytes, length);
+    sia_piece *place = find_place(t, bytes, length);
     if (place->length == 0) {
-        *place = (sia_word){.bytes = bytes, .length = length};
+        *place = (sia_piece){.bytes = bytes, .length = length};
         t->used++;
     }
     place->count += count;
@@ -113,28 +113,28 @@ static void run_block(void *context, int64_t task, int worker) {
 }
 
 /* All tables into the first, which becomes the list. */
-static sia_status add_up(table *tables, int threads, sia_words *words) {
+static sia_status add_up(table *tables, int threads, sia_pieces *pieces) {
     for (int i = 1; i < threads; i++) {
         for (size_t p = 0; tables[i].places && p <= tables[i].mask; p++) {
-            const sia_word *word = &tables[i].places[p];
+            const sia_piece *word = &tables[i].places[p];
             if (word->length && add(&tables[0], word->bytes, word->length, word->count)) return SIA_MEMORY;
         }
         free(tables[i].places);
         tables[i].places = NULL;
     }
-    words->list = tables[0].places;
-    for (size_t p = 0; words->list && p <= tables[0].mask; p++)
-        if (words->list[p].length) {
-            words->pieces += words->list[p].count;
-            words->list[words->count++] = words->list[p];
+    pieces->list = tables[0].places;
+    for (size_t p = 0; pieces->list && p <= tables[0].mask; p++)
+        if (pieces->list[p].length) {
+            pieces->total += pieces->list[p].count;
+            pieces->list[pieces->count++] = pieces->list[p];
         }
     tables[0].places = NULL;
     return SIA_OK;
 }
 
-sia_status sia_words_count(sia_words *words, const sia_text *texts, size_t count, int threads,
-                           sia_progress *progress, void *context, sia_error *err) {
-    *words = (sia_words){0};
+sia_status sia_pieces_count(sia_pieces *pieces, const sia_text *texts, size_t count, int threads,
+                            sia_progress *progress, void *context, sia_error *err) {
+    *pieces = (sia_pieces){0};
     sia_status status = sia_split_prepare(err);
     if (status) return status;
     counting c = {.texts = texts, .text_count = count, .progress = progress, .context = context};
@@ -146,17 +146,17 @@ sia_status sia_words_count(sia_words *words, const sia_text *texts, size_t count
             c.first_block[i + 1] = c.first_block[i] + (int64_t)sia_split_blocks(texts[i].size);
         sia_parallel(threads, c.first_block[count], run_block, &c);
         status = atomic_load(&c.status);
-        if (!status) status = add_up(c.tables, threads, words);
+        if (!status) status = add_up(c.tables, threads, pieces);
     } else
         status = SIA_MEMORY;
     for (int i = 0; i < threads && c.tables; i++) free(c.tables[i].places);
     free(c.tables);
     free(c.first_block);
-    if (status == SIA_STOPPED) return sia_fail(err, status, "stopped while counting words");
-    return status ? sia_fail_memory(err, (size_t)1 << 20, "counting words") : SIA_OK;
+    if (status == SIA_STOPPED) return sia_fail(err, status, "stopped while counting pieces");
+    return status ? sia_fail_memory(err, (size_t)1 << 20, "counting pieces") : SIA_OK;
 }
 
-void sia_words_free(sia_words *words) {
-    free(words->list);
-    *words = (sia_words){0};
+void sia_pieces_free(sia_pieces *pieces) {
+    free(pieces->list);
+    *pieces = (sia_pieces){0};
 }
