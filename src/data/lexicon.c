@@ -3,6 +3,7 @@
  * Words from syllables, and their probabilities. */
 #include "data/lexicon.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -55,34 +56,40 @@ int sia_lexicon_name(uint64_t bits, char word[SIA_WORD_LENGTH]) {
 
 static double probability(int rank) {
     double r = rank + 1;
-    return pow(r + 2.7, -1.06) * pow(1 + r / 6000, -0.7);
+    return pow(r + 2.7, -1.06) * pow(1 + r / 5000, -0.9);
 }
 
 static bool is_closed(int class) { return class <= SIA_WORD_RELATION; }
 
-/* The class that the next rank goes to: of those whose share is not yet filled, the one with most left.
- * Closed classes take the first ranks; open ones join after them, at first with a handicap, as in English,
- * where the first noun or verb comes after some forty other words. */
-static int choose_class(const double left[SIA_WORD_CLASSES], int rank, double p) {
-    enum { ONLY_CLOSED = 24, HANDICAP_UNTIL = 300 };
+/* The class that the next rank goes to: of those that may take it, the one of whose share most is still to
+ * fill. A word is at most a quarter of a closed class and a fortieth of an open one, as in English, where the
+ * first noun comes after some forty other words; closed classes fill up first, and get no rare words. */
+static int choose_class(const double share[SIA_WORD_CLASSES], const double left[SIA_WORD_CLASSES], int rank,
+                        double p) {
+    enum { LAST_CLOSED = 300, CLOSED_FIRST = 3 };
     int best = SIA_WORD_NOUN;
-    double best_left = -1;
+    double best_score = -1;
     for (int class = 0; class < SIA_WORD_CLASSES; class ++) {
-        if (is_closed(class) ? left[class] < p || rank >= HANDICAP_UNTIL : rank < ONLY_CLOSED) continue;
-        double weight = left[class] * (is_closed(class) || rank >= HANDICAP_UNTIL ? 1 : 0.3);
-        if (weight > best_left) best_left = weight, best = class;
+        bool closed = is_closed(class);
+        if (p > share[class] * (closed ? 0.25 : 0.025) ||
+            (closed && (left[class] < p || rank >= LAST_CLOSED)))
+            continue;
+        double score = left[class] / share[class] * (closed ? CLOSED_FIRST : 1);
+        if (score > best_score) best_score = score, best = class;
     }
     return best;
 }
 
-static void deal_out(sia_lexicon *lexicon, const double share[SIA_WORD_CLASSES]) {
-    double total = 0, shares = 0, left[SIA_WORD_CLASSES], held[SIA_WORD_CLASSES] = {0};
+static void deal_out(sia_lexicon *lexicon, const double tally[SIA_WORD_CLASSES]) {
+    double total = 0, tallies = 0, share[SIA_WORD_CLASSES], left[SIA_WORD_CLASSES],
+           held[SIA_WORD_CLASSES] = {0};
     for (int rank = 0; rank < SIA_LEXICON_SIZE; rank++) total += probability(rank);
-    for (int class = 0; class < SIA_WORD_CLASSES; class ++) shares += share[class];
-    for (int class = 0; class < SIA_WORD_CLASSES; class ++) left[class] = share[class] / shares;
+    for (int class = 0; class < SIA_WORD_CLASSES; class ++) tallies += tally[class];
+    for (int class = 0; class < SIA_WORD_CLASSES; class ++)
+        left[class] = share[class] = tally[class] / tallies;
     for (int rank = 0; rank < SIA_LEXICON_SIZE; rank++) {
         double p = probability(rank) / total;
-        int class = choose_class(left, rank, p);
+        int class = choose_class(share, left, rank, p);
         int at = lexicon->classes[class].count++;
         left[class] -= p;
         held[class] += p;
@@ -91,14 +98,15 @@ static void deal_out(sia_lexicon *lexicon, const double share[SIA_WORD_CLASSES])
     }
     for (int class = 0; class < SIA_WORD_CLASSES; class ++)
         for (int i = 0; i < lexicon->classes[class].count; i++)
-            lexicon->classes[class].upto[i] /=
-                lexicon->classes[class].upto[lexicon->classes[class].count - 1];
+            lexicon->classes[class].upto[i] /= (float)held[class];
 }
 
 static void make_guide(sia_lexicon *lexicon, int class) {
     int at = 0;
     for (int i = 0; i < SIA_LEXICON_GUIDE; i++) {
-        while (lexicon->classes[class].upto[at] * SIA_LEXICON_GUIDE < (float)i) at++;
+        while (at + 1 < lexicon->classes[class].count &&
+               lexicon->classes[class].upto[at] * SIA_LEXICON_GUIDE <= (float)i)
+            at++;
         lexicon->classes[class].guide[i] = (uint16_t)at;
     }
 }

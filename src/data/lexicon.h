@@ -4,7 +4,7 @@
  * that no list is stored. A word belongs to one class (determiner, noun, ...); its probability in the whole
  * text follows
  *
- *     p(r) ~ (r + 2.7)^-1.06 (1 + r/6000)^-0.7       r = 1, 2, ... 32768, the rank
+ *     p(r) ~ (r + 2.7)^-1.06 (1 + r/5000)^-0.9       r = 1, 2, ... 32768, the rank
  *
  * which is the rank-frequency curve that docs/data.md measures on books. Ranks are dealt out to the classes
  * so that each class holds as much probability as the grammar uses it: then class and word together give

@@ -53,8 +53,8 @@ struct sia_source {
 static const float bound[DRAWS] = {
     [SIA_WORD_DETERMINER] = 0.5f,  [SIA_WORD_PREPOSITION] = 0.3f, [SIA_WORD_PRONOUN] = 0.9f,
     [SIA_WORD_CONJUNCTION] = 0.4f, [SIA_WORD_AUXILIARY] = 0.7f,   [SIA_WORD_RELATION] = 0,
-    [SIA_WORD_ADVERB] = 0.5f,      [SIA_WORD_ADJECTIVE] = 0.6f,   [SIA_WORD_NOUN] = 0.75f,
-    [SIA_WORD_VERB] = 0.6f,        [DRAW_NAME] = 0.98f,           [DRAW_TENSE] = 0.95f,
+    [SIA_WORD_ADVERB] = 0.5f,      [SIA_WORD_ADJECTIVE] = 0.55f,  [SIA_WORD_NOUN] = 0.6f,
+    [SIA_WORD_VERB] = 0.55f,       [DRAW_NAME] = 0.95f,           [DRAW_TENSE] = 0.95f,
 };
 
 /* ------------------------------------------------------------------------------------------------ the writer
@@ -212,7 +212,7 @@ static void name_from(writer *w, uint64_t bits) {
 static void phrase(writer *w, int depth, bool *plural, int before) {
     static const char *const noun_ending[] = {"", "s"};
     *plural = chance(w, 0.25);
-    word_with(w, SIA_WORD_DETERMINER, before, 0.5);
+    word_with(w, SIA_WORD_DETERMINER, before, 0.4);
     uint64_t noun = class_bits(w, SIA_WORD_NOUN);
     if (chance(w, 0.3)) word_with(w, SIA_WORD_ADJECTIVE, rank_of(w, SIA_WORD_NOUN, noun), 0.4);
     word_from(w, SIA_WORD_NOUN, noun, noun_ending[*plural]);

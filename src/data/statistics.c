@@ -214,8 +214,8 @@ static void by_distance(job *j, int64_t max_distance, sia_statistics *result) {
         for (int step = 0; step < 5 && decade * steps[step] <= max_distance; step++) {
             int64_t distance = decade * steps[step];
             pair_counts found = count_pairs(j, PAIR_AT_DISTANCE, distance);
-            /* Under a tenth of the text left, or too few pairs to say anything: stop. */
-            if (found.pairs * 10 < j->text.count || result->distances == SIA_STATISTICS_DISTANCES)
+            /* Documents that are shorter have dropped out; with under half of the text left the rest is not it. */
+            if (found.pairs * 2 < j->text.count || result->distances == SIA_STATISTICS_DISTANCES)
                 goto measured;
             double bias = count_pairs(j, PAIR_ANYWHERE, distance).information;
             double bias_again = count_pairs(j, PAIR_ANYWHERE, distance).information;

@@ -2,7 +2,7 @@
  *
  * Shards and corpora: what is written is read back, and every broken file is refused with the sentence that
  * says why. */
-#include "data_support.h"
+#include "support.h"
 
 #include "base/sha256.h"
 #include "data/manifest.h"

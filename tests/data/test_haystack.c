@@ -2,7 +2,7 @@
  *
  * The needle task: exact lengths, the answer under the mask, needles where they are said to be, places spread
  * evenly, nothing in common between training and validation. */
-#include "data_support.h"
+#include "support.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The statistics, on sequences whose figures are known in closed form. */
-#include "data_support.h"
+#include "support.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * Batches are pure functions of (seed, step, rank); each epoch shows every window once; validation windows
  * stay inside documents and hold the same targets at every length. */
-#include "data_support.h"
+#include "support.h"
 
 #include "data/permutation.h"
 

@@ -2,7 +2,7 @@
  *
  * Packing: documents come back byte for byte, in order, whatever the size of a shard; and the command refuses
  * bad input with a sentence and leaves nothing behind. */
-#include "data_support.h"
+#include "support.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
