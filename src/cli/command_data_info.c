@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sia data info: what a shard, a packed folder, a pattern of shards or a text holds; whether it is whole; and
- * how its text is made, in figures. */
+ * sia data info: what a shard, a packed folder, a pattern of shards or a text holds; whether it is whole;
+ * and how its text is made, in figures. */
 #include "cli/commands.h"
 
 #include <jansson.h>
@@ -56,8 +56,7 @@ static void end(shown *s, sia_status status) {
     json_decref(s->object);
 }
 
-/* ------------------------------------------------------------------------------------------------ statistics
- */
+/* ------------------------------------------------------------------------------------------- statistics */
 
 /* JSON has no NaN: a figure that could not be had is null. */
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
@@ -175,7 +174,7 @@ static sia_status corpus_statistics(shown *s, const sia_corpus *c, sia_error *er
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ corpora */
+/* ---------------------------------------------------------------------------------------------- corpora */
 
 static int by_length(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -233,7 +232,7 @@ static sia_status show_folder(shown *s, const char *path, const sia_tokenizer *t
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ text */
+/* ------------------------------------------------------------------------------------------------- text */
 
 static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_list *words, sia_error *err) {
     for (int64_t i = 0; i < inputs->count; i++) {
@@ -270,13 +269,12 @@ static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ the
- * command */
+/* ------------------------------------------------------------------------------------------ the command */
 
 typedef enum kind { KIND_TEXT, KIND_SHARDS, KIND_FOLDER } kind;
 
-/* What a path is: a folder with a data.json was packed; a file that ends in .bin or starts as a shard does is
- * one; what does not exist but has a pattern's characters is a pattern of shards. */
+/* What a path is: a folder with a data.json was packed; a file that ends in .bin or starts as a shard does
+ * is one; what does not exist but has a pattern's characters is a pattern of shards. */
 static sia_status kind_of(const char *path, kind *result, sia_error *err) {
     struct stat info;
     size_t length = strlen(path);

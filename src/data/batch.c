@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which tokens make a batch, and which a validation window. Sequence g of a run, g = (step * ranks + rank) *
- * sequences + s, is window g mod W of epoch g / W, where W is the number of windows; a shuffled epoch takes
- * the window that its permutation puts there. */
+ * Which tokens make a batch, and which a validation window. Sequence g of a run, g = (step * ranks + rank)
+ * * sequences + s, is window g mod W of epoch g / W, where W is the number of windows; a shuffled epoch
+ * takes the window that its permutation puts there. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "data/permutation.h"
 #include "sia.h"
 
-/* ------------------------------------------------------------------------------------------------ batches */
+/* ---------------------------------------------------------------------------------------------- batches */
 
 static int64_t ranks_of(const sia_batches *b) { return b->ranks ? b->ranks : 1; }
 
@@ -69,7 +69,7 @@ sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, ui
     return SIA_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ windows */
+/* ---------------------------------------------------------------------------------------------- windows */
 
 struct sia_windows {
     const sia_corpus *corpus;

@@ -32,7 +32,7 @@ struct sia_corpus {
     uint16_t *owned;
 };
 
-/* ------------------------------------------------------------------------------------------------ shards */
+/* ----------------------------------------------------------------------------------------------- shards */
 
 static sia_status add_shard(sia_corpus *c, const char *name, const uint16_t *tokens, int64_t count,
                             sia_map *map, sia_error *err) {
@@ -111,8 +111,7 @@ static sia_status open_folder(sia_corpus *c, const char *folder, const char *nam
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ scanning
- */
+/* --------------------------------------------------------------------------------------------- scanning */
 
 static sia_status fail_outside(const sia_corpus *c, const shard *s, int64_t at, sia_error *err) {
     return sia_fail(err, SIA_FORMAT, "%s: token %lld is %u: want below %u", s->name ? s->name : "corpus",
@@ -145,7 +144,7 @@ static sia_status scan(sia_corpus *c, sia_error *err) {
     return SIA_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ opening */
+/* ---------------------------------------------------------------------------------------------- opening */
 
 static sia_status start(sia_corpus **out, const sia_corpus_config *config, bool *given, sia_error *err) {
     *out = calloc(1, sizeof **out);
@@ -223,8 +222,7 @@ void sia_corpus_close(sia_corpus *c) {
     free(c);
 }
 
-/* ------------------------------------------------------------------------------------------------ generating
- */
+/* ------------------------------------------------------------------------------------------- generating */
 
 typedef struct generation {
     const sia_tokenizer *tokenizer;
@@ -314,7 +312,7 @@ sia_status sia_corpus_generate(sia_corpus **out, const sia_tokenizer *tokenizer,
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ reading */
+/* ---------------------------------------------------------------------------------------------- reading */
 
 int64_t sia_corpus_tokens(const sia_corpus *c) { return c->count; }
 int64_t sia_corpus_shards(const sia_corpus *c) { return c->shard_count; }

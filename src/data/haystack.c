@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Samples of the needle task: see haystack.h. The sentences are encoded one by one, and as much text is taken
- * around them as makes the length exact. */
+ * Samples of the needle task: see haystack.h. The sentences are encoded one by one, and as much text is
+ * taken around them as makes the length exact. */
 #include "data/haystack.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static const char *const cities[] = {
     "Vilnius",   "Tallinn",  "Minsk",    "Odessa",     "Sofia",     "Bucharest", "Belgrade",  "Zagreb"};
 enum { CITIES = sizeof cities / sizeof *cities, CITIES_OF_A_SET = CITIES / 2, PIECE = 1024 };
 
-/* ------------------------------------------------------------------------------------------------ drawing */
+/* ---------------------------------------------------------------------------------------------- drawing */
 
 typedef struct draws {
     uint64_t stream, used;
@@ -64,7 +64,7 @@ static void draw_needles(const sia_haystack *h, int count, int digits, draws *d,
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ writing */
+/* ---------------------------------------------------------------------------------------------- writing */
 
 /* Tokens of the sentences, one after another. */
 typedef struct pieces {
@@ -133,8 +133,8 @@ static int by_place(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Text and needles to ids[1 ..], needle i before the text token places[i]; moves the needles' places to where
- * they are in ids. */
+/* Text and needles to ids[1 ..], needle i before the text token places[i]; moves the needles' places to
+ * where they are in ids. */
 static sia_status lay_out(const pieces *p, sia_needle *needles, int count, int64_t text_first,
                           int64_t text_count, const int64_t *places, uint32_t *ids) {
     int64_t at = 1, used = 0;

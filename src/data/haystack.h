@@ -6,10 +6,10 @@
  *     What are the special magic numbers?
  *     Lima=4830172;Oslo=1094427;Quito=7740813
  *
- * Needles stand at places drawn uniformly and independently between the tokens of the text; the answer names
- * them in the order in which they stand. A question may name the cities instead, in an order of its own,
- * which the answer follows: an easier task. Cities and numbers for training and for validation are disjoint
- * sets. */
+ * Needles stand at places drawn uniformly and independently between the tokens of the text; the answer
+ * names them in the order in which they stand. A question may name the cities instead, in an order of its
+ * own, which the answer follows: an easier task. Cities and numbers for training and for validation are
+ * disjoint sets. */
 #ifndef SIA_DATA_HAYSTACK_H
 #define SIA_DATA_HAYSTACK_H
 
@@ -39,9 +39,9 @@ typedef struct sia_needle {
     int64_t answer_first, answer_count; /* "city=number" in ids; right when all of these are predicted */
 } sia_needle;
 
-/* ids  [length + 1]: inputs ids[0 .. length), targets ids[1 .. length], as in sia_batches_read
- * mask [length]: 1 where the target ids[i + 1] is a token of the answer, else 0
- * needles [needles]: in the order of the answer; may be NULL. The depth of one is first / length. */
+/* ids  [length + 1]: inputs ids[0 .. length), targets ids[1 .. length], as in sia_batches_read mask
+ * [length]: 1 where the target ids[i + 1] is a token of the answer, else 0 needles [needles]: in the order
+ * of the answer; may be NULL. The depth of one is first / length. */
 sia_status sia_haystack_read(const sia_haystack *h, uint64_t n, uint32_t *ids, uint8_t *mask,
                              sia_needle *needles, sia_error *err);
 

@@ -12,8 +12,7 @@
 #include "base/error.h"
 #include "data/manifest.h"
 
-/* ------------------------------------------------------------------------------------------------ is it text
- */
+/* ------------------------------------------------------------------------------------------- is it text */
 
 /* The length of the UTF-8 character at text, 0 when there is none. One that the end cuts counts as whole. */
 static size_t utf8_length(const unsigned char *text, size_t left) {
@@ -42,7 +41,7 @@ static bool is_binary(const char *text, size_t size) {
     return strange > look / SHARE;
 }
 
-/* ------------------------------------------------------------------------------------------------ finding */
+/* ---------------------------------------------------------------------------------------------- finding */
 
 static sia_status append(sia_inputs *inputs, const char *path, char *held, size_t size, sia_error *err) {
     size_t bytes = ((size_t)inputs->count + 1) * sizeof *inputs->list;
@@ -146,7 +145,7 @@ void sia_inputs_free(sia_inputs *inputs) {
     *inputs = (sia_inputs){0};
 }
 
-/* ------------------------------------------------------------------------------------------------ reading */
+/* ---------------------------------------------------------------------------------------------- reading */
 
 sia_status sia_input_open(const sia_input *input, sia_input_text *text, sia_error *err) {
     *text = (sia_input_text){.bytes = input->held, .size = input->size};

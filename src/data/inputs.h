@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The text files that a person names: files, folders (gone through recursively, in the order of the bytes of
- * their names; names that start with a dot are left out), "-" for stdin. And the documents in a text.
+ * The text files that a person names: files, folders (gone through recursively, in the order of the bytes
+ * of their names; names that start with a dot are left out), "-" for stdin. And the documents in a text.
  *
  *     sia_inputs inputs = {0};
  *     sia_inputs_add(&inputs, "books", skip, &err);
@@ -29,9 +29,9 @@ typedef struct sia_inputs {
     int64_t skipped; /* files that could not be used, and were to be left out */
 } sia_inputs;
 
-/* Adds what path names. Each file is looked at: an empty one and a binary one are errors, or are left out and
- * counted when skip is set. Binary: it has a zero byte, or of its first 64 KiB more than a tenth are control
- * characters or no UTF-8. */
+/* Adds what path names. Each file is looked at: an empty one and a binary one are errors, or are left out
+ * and counted when skip is set. Binary: it has a zero byte, or of its first 64 KiB more than a tenth are
+ * control characters or no UTF-8. */
 sia_status sia_inputs_add(sia_inputs *inputs, const char *path, bool skip, sia_error *err);
 void sia_inputs_free(sia_inputs *inputs);
 

@@ -12,8 +12,7 @@
 #include "base/error.h"
 #include "base/random.h"
 
-/* ------------------------------------------------------------------------------------------------ spelling
- */
+/* --------------------------------------------------------------------------------------------- spelling */
 
 static const char onsets[] = "bdfghjklmnprstvz"; /* 16 */
 static const char vowels[] = "aeiou";
@@ -26,9 +25,9 @@ static int put_syllable(char *word, unsigned number) {
     return 2;
 }
 
-/* Words of n syllables are numbered 0 .. 80^n - 1; multiplying by a number without a factor in common with 80
- * scatters neighbouring ranks over the whole range, and no two ranks share a word. Frequent words are short.
- */
+/* Words of n syllables are numbered 0 .. 80^n - 1; multiplying by a number without a factor in common with
+ * 80 scatters neighbouring ranks over the whole range, and no two ranks share a word. Frequent words are
+ * short. */
 int sia_lexicon_spell(int rank, char word[SIA_WORD_LENGTH]) {
     enum { ONE = 60, TWO = 3000 };
     int syllables = rank < ONE ? 1 : rank < TWO ? 2 : 3, length = 0;
@@ -52,7 +51,7 @@ int sia_lexicon_name(uint64_t bits, char word[SIA_WORD_LENGTH]) {
     return length;
 }
 
-/* ------------------------------------------------------------------------------------------------ classes */
+/* ---------------------------------------------------------------------------------------------- classes */
 
 static double probability(int rank) {
     double r = rank + 1;
@@ -62,8 +61,8 @@ static double probability(int rank) {
 static bool is_closed(int class) { return class <= SIA_WORD_RELATION; }
 
 /* The class that the next rank goes to: of those that may take it, the one of whose share most is still to
- * fill. A word is at most a quarter of a closed class and a fortieth of an open one, as in English, where the
- * first noun comes after some forty other words; closed classes fill up first, and get no rare words. */
+ * fill. A word is at most a quarter of a closed class and a fortieth of an open one, as in English, where
+ * the first noun comes after some forty other words; closed classes fill up first, and get no rare words. */
 static int choose_class(const double share[SIA_WORD_CLASSES], const double left[SIA_WORD_CLASSES], int rank,
                         double p) {
     enum { LAST_CLOSED = 300, CLOSED_FIRST = 3 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The words of the generated text: invented, pronounceable, composed from syllables by their number alone, so
- * that no list is stored. A word belongs to one class (determiner, noun, ...); its probability in the whole
- * text follows
+ * The words of the generated text: invented, pronounceable, composed from syllables by their number alone,
+ * so that no list is stored. A word belongs to one class (determiner, noun, ...); its probability in the
+ * whole text follows
  *
  *     p(r) ~ (r + 2.7)^-1.06 (1 + r/5000)^-0.9       r = 1, 2, ... 32768, the rank
  *

@@ -41,7 +41,7 @@ void sia_manifest_free(sia_manifest *m) {
     *m = (sia_manifest){0};
 }
 
-/* ------------------------------------------------------------------------------------------------ reading */
+/* ---------------------------------------------------------------------------------------------- reading */
 
 /* A whole number in 0 .. most. */
 static sia_status get_count(json_t *object, const char *key, int64_t most, const char *name, int64_t *value,
@@ -145,7 +145,7 @@ sia_status sia_manifest_read(sia_manifest *m, const char *folder, sia_error *err
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ writing */
+/* ---------------------------------------------------------------------------------------------- writing */
 
 static json_t *part_to_json(const sia_manifest_part *part) {
     json_t *shards = json_array();
@@ -182,8 +182,7 @@ sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_err
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ verifying
- */
+/* -------------------------------------------------------------------------------------------- verifying */
 
 sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_error *err) {
     sia_map map;

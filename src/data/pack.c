@@ -31,7 +31,7 @@ typedef struct packer {
     double done, total; /* bytes */
 } packer;
 
-/* ------------------------------------------------------------------------------------------------ shards */
+/* ----------------------------------------------------------------------------------------------- shards */
 
 static sia_status close_shard(packer *p, int part, sia_error *err) {
     sia_manifest_part *m = &p->manifest->parts[part];
@@ -76,8 +76,7 @@ static sia_status add_ids(packer *p, int part, const uint32_t *ids, size_t count
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ documents
- */
+/* -------------------------------------------------------------------------------------------- documents */
 
 static sia_status report(packer *p, sia_error *err) {
     const sia_pack_options *o = p->options;
@@ -166,8 +165,7 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
     return SIA_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ the folder
- */
+/* ------------------------------------------------------------------------------------------- the folder */
 
 static void remove_folder(const char *folder) {
     DIR *open = opendir(folder);
@@ -229,7 +227,7 @@ static sia_status save_tokenizer(packer *p, sia_error *err) {
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ packing */
+/* ---------------------------------------------------------------------------------------------- packing */
 
 static sia_status check_options(const sia_pack_options *o, sia_error *err) {
     uint32_t size = sia_tokenizer_size(o->tokenizer);

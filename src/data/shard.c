@@ -13,7 +13,7 @@
 #    error "shards are read in place: a little-endian machine is needed"
 #endif
 
-/* ------------------------------------------------------------------------------------------------ reading */
+/* ---------------------------------------------------------------------------------------------- reading */
 
 bool sia_shard_looks_like(const char *bytes, size_t size) {
     int32_t magic;
@@ -63,7 +63,7 @@ int64_t sia_shard_outside(const uint16_t *tokens, int64_t count, uint32_t vocabu
     return count;
 }
 
-/* ------------------------------------------------------------------------------------------------ writing */
+/* ---------------------------------------------------------------------------------------------- writing */
 
 struct sia_shard_writer {
     sia_output *out;

@@ -9,9 +9,9 @@
  *     phrase     DETERMINER [ADJECTIVE] NOUN [PREPOSITION phrase]
  *     verb-phrase [AUXILIARY] VERB [phrase | PRONOUN | NAME]
  *
- * A verb takes its ending from its subject's number and from the tense, which is a word like any other and so
- * persists in blocks; many verbs go with a preposition of their own, many nouns with an adjective of their
- * own. */
+ * A verb takes its ending from its subject's number and from the tense, which is a word like any other and
+ * so persists in blocks; many verbs go with a preposition of their own, many nouns with an adjective of
+ * their own. */
 #include "data/source.h"
 
 #include <math.h>
@@ -28,10 +28,10 @@ enum { SCALES = 8, DOCUMENT = SCALES - 1, MOST_SLOTS = 256, STYLES = 1, TRIES = 
 /* What is drawn besides words of the lexicon's classes. */
 enum { DRAW_NAME = SIA_WORD_CLASSES, DRAW_TENSE, DRAWS };
 
-/* The scales: blocks of 2^log_length words; `weight`, how often a word comes from such a block, of those that
- * come from blocks; `slots`, how many words of a class a block owns; `style`, the variance that the scale
- * gives the style. The figures are fitted to the information and the recurrence by distance that docs/data.md
- * measures on books. */
+/* The scales: blocks of 2^log_length words; `weight`, how often a word comes from such a block, of those
+ * that come from blocks; `slots`, how many words of a class a block owns; `style`, the variance that the
+ * scale gives the style. The figures are fitted to the information and the recurrence by distance that
+ * docs/data.md measures on books. */
 static const struct scale {
     int log_length, slots;
     double weight, style;
@@ -57,8 +57,7 @@ static const float bound[DRAWS] = {
     [SIA_WORD_VERB] = 0.55f,       [DRAW_NAME] = 0.95f,           [DRAW_TENSE] = 0.95f,
 };
 
-/* ------------------------------------------------------------------------------------------------ the writer
- */
+/* ------------------------------------------------------------------------------------------- the writer */
 
 typedef struct writer {
     const sia_source *source;
@@ -106,7 +105,7 @@ static void put_word(writer *w, const char *word, const char *ending) {
     w->t++;
 }
 
-/* ------------------------------------------------------------------------------------------------ drawing */
+/* ---------------------------------------------------------------------------------------------- drawing */
 
 /* Random bits that belong to what the block of scale k around the current place owns. */
 static uint64_t block_bits(const writer *w, int k, uint64_t what) {
@@ -183,8 +182,8 @@ static int word_from(writer *w, sia_word_class class, uint64_t bits, const char 
 
 static int word(writer *w, sia_word_class class) { return word_from(w, class, class_bits(w, class), ""); }
 
-/* A word that often goes with another one, such as an auxiliary with its pronoun: then it is that one's own.
- */
+/* A word that often goes with another one, such as an auxiliary with its pronoun: then it is that one's
+ * own. */
 static int word_with(writer *w, sia_word_class class, int with, double often) {
     uint64_t bits = class_bits(w, class);
     if (with >= 0 && chance(w, often)) bits = sia_random_u64(class, (uint64_t)with);
@@ -206,8 +205,7 @@ static void name_from(writer *w, uint64_t bits) {
     put_word(w, spelt, "");
 }
 
-/* ------------------------------------------------------------------------------------------------ the
- * grammar */
+/* -------------------------------------------------------------------------------------- the grammar */
 
 static void phrase(writer *w, int depth, bool *plural, int before) {
     static const char *const noun_ending[] = {"", "s"};
@@ -292,8 +290,7 @@ static void sentence(writer *w) {
     if (chance(w, 0.2)) put(w, "\n\n", 2);
 }
 
-/* ------------------------------------------------------------------------------------------------ the source
- */
+/* ------------------------------------------------------------------------------------------- the source */
 
 static void start_document(writer *w, uint64_t seed, uint64_t n) {
     uint64_t document = sia_random_stream(seed, n);

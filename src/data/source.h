@@ -7,16 +7,16 @@
  * class, or taken from one of nested blocks that hold the place t, counted in words:
  *
  *     scale k: blocks of 2^4, 2^6, ... 2^16 words, and the whole document
- *     block b = floor((t + phase_k) / length_k)      phase_k uniform in 0 .. length_k - 1, drawn for each
- * document each block owns a few words of each class, the more the longer it is, drawn from the class as any
- * word is
+ *     block b = floor((t + phase_k) / length_k)
+ *     phase_k is uniform in 0 .. length_k - 1, drawn for each document
+ *     each block owns a few words of each class, the more the longer it is, drawn from the class
  *
- * Words of short blocks come back soon and then never, those of long blocks now and then over a long stretch;
- * all scales together make what was said come back at distances by a power law. Since a block's words are
- * drawn as any others, blocks do not change how frequent a word is; and since the phases are uniform and a
- * block's contents come from hashing (document, k, b), the source has no memory that must fill up: its
- * statistics are the same at every place of a document, and what a perfect reader expects of the next word
- * can only gain from a longer past.
+ * Words of short blocks come back soon and then never, those of long blocks now and then over a long
+ * stretch; all scales together make what was said come back at distances by a power law. Since a block's
+ * words are drawn as any others, blocks do not change how frequent a word is; and since the phases are
+ * uniform and a block's contents come from hashing (document, k, b), the source has no memory that must
+ * fill up: its statistics are the same at every place of a document, and what a perfect reader expects of
+ * the next word can only gain from a longer past.
  *
  * The style (think of speech and narration) is one number for each place, a sum over the blocks around it,
  * each adding or taking away its part; every word leans to one side of it, and comes more often when the

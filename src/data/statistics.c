@@ -43,8 +43,7 @@ static double fit_power(const double *x, const double *y, int n) {
     return -xy / xx;
 }
 
-/* ------------------------------------------------------------------------------------------------
- * frequencies */
+/* ------------------------------------------------------------------------------------------ frequencies */
 
 /* Zipf's exponent over a range of ranks, read at 20 places a decade so that the many high ranks do not
  * outvote the low ones. */
@@ -214,7 +213,8 @@ static void by_distance(job *j, int64_t max_distance, sia_statistics *result) {
         for (int step = 0; step < 5 && decade * steps[step] <= max_distance; step++) {
             int64_t distance = decade * steps[step];
             pair_counts found = count_pairs(j, PAIR_AT_DISTANCE, distance);
-            /* Documents that are shorter have dropped out; with under half of the text left the rest is not it. */
+            /* Documents that are shorter have dropped out; with under half of the text left the rest is not
+             * it. */
             if (found.pairs * 2 < j->text.count || result->distances == SIA_STATISTICS_DISTANCES)
                 goto measured;
             double bias = count_pairs(j, PAIR_ANYWHERE, distance).information;
@@ -262,7 +262,7 @@ sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ slices */
+/* ----------------------------------------------------------------------------------------------- slices */
 
 sia_status sia_sequence_slice(const sia_sequence *text, double from, double to, sia_sequence *slice,
                               sia_error *err) {

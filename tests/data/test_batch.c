@@ -172,8 +172,8 @@ static void test_windows(void **state) {
     sia_corpus_close(c);
 }
 
-/* 1 part, 4 parts and 16 parts have the same targets in the same order; only what stands before them differs.
- */
+/* 1 part, 4 parts and 16 parts have the same targets in the same order; only what stands before them
+ * differs. */
 static void test_window_parts(void **state) {
     (void)state;
     sia_corpus *c = make_corpus(1000, starts, 5);

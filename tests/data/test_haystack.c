@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The needle task: exact lengths, the answer under the mask, needles where they are said to be, places spread
- * evenly, nothing in common between training and validation. */
+ * The needle task: exact lengths, the answer under the mask, needles where they are said to be, places
+ * spread evenly, nothing in common between training and validation. */
 #include "support.h"
 
 #include <math.h>
@@ -120,8 +120,8 @@ static void test_real(void **state) {
     sia_tokenizer_close(t);
 }
 
-/* A needle is anywhere with the same probability: ten equal stretches, chi-square with 9 degrees of freedom,
- * p ~ 1e-5. */
+/* A needle is anywhere with the same probability: ten equal stretches, chi-square with 9 degrees of
+ * freedom, p ~ 1e-5. */
 static void test_depth(void **state) {
     (void)state;
     enum { SAMPLES = 3000, LENGTH = 1024 };

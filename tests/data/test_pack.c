@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Packing: documents come back byte for byte, in order, whatever the size of a shard; and the command refuses
- * bad input with a sentence and leaves nothing behind. */
+ * Packing: documents come back byte for byte, in order, whatever the size of a shard; and the command
+ * refuses bad input with a sentence and leaves nothing behind. */
 #include "support.h"
 
 #include <fcntl.h>
@@ -182,8 +182,7 @@ static void test_chunks(void **state) {
     free(packed);
 }
 
-/* ------------------------------------------------------------------------------------------------ the
- * command */
+/* ------------------------------------------------------------------------------------------ the command */
 
 /* Runs the program in the scratch folder, as a user who is not root; returns its exit code, its stderr in
  * text. */

@@ -30,8 +30,7 @@ static void test_sha256(void **state) {
     free(million);
 }
 
-/* ------------------------------------------------------------------------------------------------ broken
- * files */
+/* ----------------------------------------------------------------------------------------- broken files */
 
 typedef struct broken {
     const char *what;
@@ -112,8 +111,7 @@ static void test_outside_when_read(void **state) {
     sia_corpus_close(c);
 }
 
-/* ------------------------------------------------------------------------------------------------ whole
- * corpora */
+/* ---------------------------------------------------------------------------------------- whole corpora */
 
 static void write_shard(const char *name, const uint32_t *ids, size_t count) {
     sia_shard_writer *w;
@@ -219,8 +217,7 @@ static void test_fineweb_like_text(void **state) {
     sia_tokenizer_close(t);
 }
 
-/* ------------------------------------------------------------------------------------------------ data.json
- */
+/* -------------------------------------------------------------------------------------------- data.json */
 
 #define SUM "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 #define TOKENIZER \

@@ -24,8 +24,8 @@ static const sia_statistics_at *at_distance(const sia_statistics *r, int64_t dis
     return NULL;
 }
 
-/* A binary chain that changes with probability e: P(x_{i+d} = x_i) = (1 + (1-2e)^d) / 2, so that
- * I(d) = ln 2 - H(that). */
+/* A binary chain that changes with probability e: P(x_{i+d} = x_i) = (1 + (1-2e)^d) / 2, so that I(d) = ln
+ * 2 - H(that). */
 static void test_markov(void **state) {
     (void)state;
     static const double change[] = {0.5, 0.3, 0.1, 0.02};
@@ -50,8 +50,8 @@ static void test_markov(void **state) {
     }
 }
 
-/* Independent Zipf words: the exponent comes back, and the information is nothing although the plain count of
- * it is large. */
+/* Independent Zipf words: the exponent comes back, and the information is nothing although the plain count
+ * of it is large. */
 static void test_independent_zipf(void **state) {
     (void)state;
     enum { TYPES = 20000 };
