@@ -25,7 +25,8 @@ double sia_batches_epochs(const sia_batches *b, int64_t steps) {
     return (double)steps * (double)ranks_of(b) * (double)b->sequences / (double)windows;
 }
 
-static sia_status check_batches(const sia_batches *b, int64_t step, int64_t rank, sia_error *err) {
+static sia_status check_batches(const sia_batches *b, int64_t windows, int64_t step, int64_t rank,
+                                sia_error *err) {
     int64_t ranks = ranks_of(b);
     if (b->length < 1)
         return sia_fail(err, SIA_ARGUMENT, "length %lld: want at least 1", (long long)b->length);
@@ -39,7 +40,7 @@ static sia_status check_batches(const sia_batches *b, int64_t step, int64_t rank
         return sia_fail(err, SIA_ARGUMENT, "step %lld: out of range", (long long)step);
     if (b->order != SIA_ORDER_SEQUENTIAL && b->order != SIA_ORDER_SHUFFLED)
         return sia_fail(err, SIA_ARGUMENT, "order %d: want sequential or shuffled", (int)b->order);
-    if (sia_batches_windows(b) < 1)
+    if (windows < 1)
         return sia_fail(err, SIA_ARGUMENT, "the corpus has %lld tokens: want at least %lld for one sequence",
                         (long long)sia_corpus_tokens(b->corpus), (long long)b->length + 1);
     return SIA_OK;
@@ -54,9 +55,9 @@ static int64_t window_of(const sia_batches *b, int64_t windows, int64_t sequence
 
 sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, uint32_t *ids,
                             sia_batch_place *place, sia_error *err) {
-    sia_status status = check_batches(b, step, rank, err);
-    if (status) return status;
     int64_t windows = sia_batches_windows(b);
+    sia_status status = check_batches(b, windows, step, rank, err);
+    if (status) return status;
     int64_t first = (step * ranks_of(b) + rank) * b->sequences;
     for (int64_t s = 0; s < b->sequences; s++) {
         int64_t at = window_of(b, windows, first + s) * b->length;

@@ -17,13 +17,10 @@ enum { MANIFEST_VERSION = 1, MANIFEST_MOST = 1 << 28 };
 const char *const sia_part_names[SIA_PARTS] = {"train", "val"};
 
 char *sia_path_join(const char *folder, const char *file) {
-    size_t length = strlen(folder);
+    size_t length = strlen(folder), room = length + strlen(file) + 2;
     while (length > 1 && folder[length - 1] == '/') length--;
-    char *path = malloc(length + strlen(file) + 2);
-    if (!path) return NULL;
-    memcpy(path, folder, length);
-    path[length] = '/';
-    strcpy(path + length + 1, file);
+    char *path = malloc(room);
+    if (path) (void)snprintf(path, room, "%.*s/%s", (int)length, folder, file);
     return path;
 }
 
@@ -61,7 +58,7 @@ static sia_status get_text(json_t *object, const char *key, const char *name, ch
     const char *found = json_string_value(json_object_get(object, key));
     if (!found || !*found || strlen(found) >= room)
         return sia_fail(err, SIA_FORMAT, "%s: \"%s\": want a text of 1 to %zu bytes", name, key, room - 1);
-    strcpy(text, found);
+    (void)snprintf(text, room, "%s", found);
     return SIA_OK;
 }
 
@@ -101,7 +98,7 @@ static sia_status read_root(json_t *root, const char *name, sia_manifest *m, sia
     const char *format = json_string_value(json_object_get(root, "format"));
     if (!format || strcmp(format, "sia data") != 0)
         return sia_fail(err, SIA_FORMAT, "%s: not written by 'sia data pack'", name);
-    int64_t version, vocabulary, end_of_text;
+    int64_t version = 0, vocabulary = 0, end_of_text = 0;
     json_t *tokenizer = json_object_get(root, "tokenizer");
     sia_status status = get_count(root, "version", INT64_MAX, name, &version, err);
     if (!status && version != MANIFEST_VERSION)

@@ -94,13 +94,12 @@ static void put(writer *w, const char *bytes, size_t count) {
 }
 
 static void put_word(writer *w, const char *word, const char *ending) {
-    size_t stem = strlen(word), extra = strlen(ending);
-    char spelt[SIA_WORD_LENGTH + 8];
-    memcpy(spelt, word, stem);
-    memcpy(spelt + stem, ending, extra);
-    if (w->capital && spelt[0] >= 'a') spelt[0] = (char)(spelt[0] - ('a' - 'A'));
     if (w->length && w->text[w->length - 1] != '\n') put(w, " ", 1);
-    put(w, spelt, stem + extra);
+    size_t start = w->length;
+    put(w, word, strlen(word));
+    put(w, ending, strlen(ending));
+    if (w->capital && !w->failed && w->text[start] >= 'a')
+        w->text[start] = (char)(w->text[start] - ('a' - 'A'));
     w->capital = false;
     w->t++;
 }

@@ -76,7 +76,7 @@ static sia_status count_symbols(job *j, sia_statistics *result, sia_error *err) 
         if (j->text.symbols[i] > largest) largest = j->text.symbols[i];
     size_t range = (size_t)largest + 1;
     j->counts = calloc(range, sizeof *j->counts);
-    uint16_t *classes = malloc(range * sizeof *classes);
+    uint16_t *classes = calloc(range, sizeof *classes);
     ranked *order = malloc(range * sizeof *order);
     sia_status status = SIA_OK;
     if (!j->counts || !order || !classes) {
@@ -250,7 +250,7 @@ sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics
                         (long long)text->count);
     *result = (sia_statistics){.documents = text->documents, .symbols = text->count};
     job j = {.text = *text, .classes = classes, .seed = options ? options->seed : 0};
-    j.class_of = malloc((size_t)text->count * sizeof *j.class_of);
+    j.class_of = calloc((size_t)text->count, sizeof *j.class_of);
     j.table = malloc((size_t)classes * (size_t)classes * sizeof *j.table);
     sia_status status = SIA_OK;
     if (!j.class_of || !j.table) status = sia_fail_memory(err, (size_t)text->count * 2, "statistics");

@@ -61,7 +61,7 @@ static void check_sample(const sia_haystack *h, const sia_tokenizer *t, uint64_t
                            i ? "," : " of", needle->city);
         for (int j = 0; j < i; j++) assert_string_not_equal(needle->city, needles[j].city);
     }
-    strcat(question, "?\n");
+    (void)snprintf(question + strlen(question), sizeof question - strlen(question), "?\n");
     /* The mask: one stretch up to the end, which is the answer; the question stands before it. */
     int64_t masked = 0;
     for (int64_t i = 0; i < h->length; i++) {

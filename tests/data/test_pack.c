@@ -69,31 +69,29 @@ static sia_status pack(const char *folder, sia_pack_options options, const char 
 static void test_documents(void **state) {
     (void)state;
     static const struct {
-        const char *text;
-        bool whole;
+        const char *text, *train, *val; /* val NULL: no such part */
         double fraction;
-        const char *train, *val; /* val NULL: no such part */
-        bool tails;
+        bool whole, tails;
     } cases[] = {
-        {"one", false, 0, "[one]", NULL, false},
-        {"one\n\f\ntwo\n", false, 0, "[one\n][two\n]", NULL, false},
-        {"one\n\f\r\ntwo\n\f", false, 0, "[one\n][two\n]", NULL, false},
-        {"\f\n\f\none\n\f\n \n\f\n", false, 0, "[one\n]", NULL, false},
-        {"a\fb\n\fc\nd\f\ne", false, 0, "[a\fb\n\fc\nd\f\ne]", NULL, false},
-        {"one\n\f\ntwo\n", true, 0, "[one\n\f\ntwo\n]", NULL, false},
-        {"<|endoftext|> stays text", false, 0, "[<|endoftext|> stays text]", NULL, false},
-        {"\xff\xfe not UTF-8 but mostly text, so it is taken as it is", false, 0,
-         "[\xff\xfe not UTF-8 but mostly text, so it is taken as it is]", NULL, false},
-        {"1\n\f\n2\n\f\n3\n\f\n4\n", false, 0.5, "[1\n][3\n]", "[2\n][4\n]", false},
-        {"1\n\f\n2\n\f\n3\n\f\n4\n", false, 0.25, "[1\n][2\n][3\n]", "[4\n]", false},
-        {"1\n\f\n2\n\f\n3\n\f\n4\n\f\n5\n\f\n6\n\f\n7\n", false, 0.3, "[1\n][2\n][3\n][5\n][6\n]",
-         "[4\n][7\n]", false},
-        {"first line\nsecond line\nlast\n", false, 0.2, "[first line\nsecond line\n]", "[last\n]", true},
-        {"a b c d e f g h", false, 0.25, "[a b c d e f ]", "[g h]", true},
+        {"one", "[one]", NULL, 0, false, false},
+        {"one\n\f\ntwo\n", "[one\n][two\n]", NULL, 0, false, false},
+        {"one\n\f\r\ntwo\n\f", "[one\n][two\n]", NULL, 0, false, false},
+        {"\f\n\f\none\n\f\n \n\f\n", "[one\n]", NULL, 0, false, false},
+        {"a\fb\n\fc\nd\f\ne", "[a\fb\n\fc\nd\f\ne]", NULL, 0, false, false},
+        {"one\n\f\ntwo\n", "[one\n\f\ntwo\n]", NULL, 0, true, false},
+        {"<|endoftext|> stays text", "[<|endoftext|> stays text]", NULL, 0, false, false},
+        {"\xff\xfe not UTF-8 but mostly text, so it is taken as it is",
+         "[\xff\xfe not UTF-8 but mostly text, so it is taken as it is]", NULL, 0, false, false},
+        {"1\n\f\n2\n\f\n3\n\f\n4\n", "[1\n][3\n]", "[2\n][4\n]", 0.5, false, false},
+        {"1\n\f\n2\n\f\n3\n\f\n4\n", "[1\n][2\n][3\n]", "[4\n]", 0.25, false, false},
+        {"1\n\f\n2\n\f\n3\n\f\n4\n\f\n5\n\f\n6\n\f\n7\n", "[1\n][2\n][3\n][5\n][6\n]", "[4\n][7\n]", 0.3,
+         false, false},
+        {"first line\nsecond line\nlast\n", "[first line\nsecond line\n]", "[last\n]", 0.2, false, true},
+        {"a b c d e f g h", "[a b c d e f ]", "[g h]", 0.25, false, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int64_t shard_tokens = 1; shard_tokens <= 1000; shard_tokens = shard_tokens * 3 + 1) {
-            bool tails;
+            bool tails = false;
             char *folder = in_scratch("packed"), command[600];
             write_text("in.txt", cases[i].text);
             sia_pack_options options = {.whole_files = cases[i].whole, .val_fraction = cases[i].fraction};
@@ -102,7 +100,7 @@ static void test_documents(void **state) {
             assert_int_equal(tails, cases[i].tails);
             assert_string_equal(unpack(folder, "train"), cases[i].train);
             if (cases[i].val) assert_string_equal(unpack(folder, "val"), cases[i].val);
-            sia_manifest m;
+            sia_manifest m = {0};
             OK(sia_manifest_read(&m, folder, &said));
             OK(sia_manifest_verify(&m, folder, &said));
             assert_int_equal(m.parts[1].shard_count > 0, cases[i].val != NULL);

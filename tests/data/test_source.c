@@ -181,7 +181,7 @@ static void most_frequent(const sia_sequence *text, uint32_t *frequent) {
     uint32_t types = 0;
     for (int64_t i = 0; i < text->count; i++)
         types = text->symbols[i] >= types ? text->symbols[i] + 1 : types;
-    int64_t *counts = calloc(types, sizeof *counts);
+    int64_t *counts = calloc((size_t)types + 1, sizeof *counts);
     for (int64_t i = 0; i < text->count; i++) counts[text->symbols[i]]++;
     for (int i = 0; i < FREQUENT; i++) {
         uint32_t best = 0;
@@ -251,7 +251,7 @@ static void losses(const sia_sequence *text, double loss[PASTS]) {
     uint32_t types = 0;
     for (int64_t i = 0; i < text->count; i++)
         types = text->symbols[i] >= types ? text->symbols[i] + 1 : types;
-    double *frequency = calloc(types, sizeof *frequency);
+    double *frequency = calloc((size_t)types + 1, sizeof *frequency);
     for (int64_t i = 0; i < text->count; i++) frequency[text->symbols[i]] += 1.0 / (double)text->count;
     for (int w = 0; w < PASTS; w++) loss[w] = 0;
     for (uint64_t n = 0; n < PLACES; n++) {
