@@ -50,7 +50,8 @@ typedef struct sia_error {
 
 SIA_API const char *sia_status_name(sia_status status); /* "argument" */
 SIA_API const char *sia_version(void);                  /* of the library that was loaded */
-SIA_API const char *sia_isa(void); /* the instruction set in use; the environment's SIA_ISA overrides the choice */
+SIA_API const char *
+sia_isa(void); /* the instruction set in use; the environment's SIA_ISA overrides the choice */
 
 /* ----------------------------------------------------------------------------------------------- schemes
  *
@@ -73,9 +74,20 @@ SIA_API const char *sia_isa(void); /* the instruction set in use; the environmen
  *                 alibi   bias = -2^(-8 h/heads) t, h = 1 .. heads
  *
  * "rope+ntk" and "ntk" are one scheme, as are "rope+yarn" and "yarn". */
-typedef enum sia_rotary { SIA_ROTARY_NONE, SIA_ROTARY_ROPE, SIA_ROTARY_PROPE, SIA_ROTARY_NTK, SIA_ROTARY_YARN } sia_rotary;
+typedef enum sia_rotary {
+    SIA_ROTARY_NONE,
+    SIA_ROTARY_ROPE,
+    SIA_ROTARY_PROPE,
+    SIA_ROTARY_NTK,
+    SIA_ROTARY_YARN
+} sia_rotary;
 typedef enum sia_row { SIA_ROW_NONE, SIA_ROW_LOGN, SIA_ROW_SHARP } sia_row;
-typedef enum sia_distance { SIA_DISTANCE_NONE, SIA_DISTANCE_SI, SIA_DISTANCE_ALIBI, SIA_DISTANCE_OWN } sia_distance;
+typedef enum sia_distance {
+    SIA_DISTANCE_NONE,
+    SIA_DISTANCE_SI,
+    SIA_DISTANCE_ALIBI,
+    SIA_DISTANCE_OWN
+} sia_distance;
 
 typedef struct sia_scheme {
     sia_rotary rotary;
@@ -86,17 +98,18 @@ typedef struct sia_scheme {
 /* name to slots. SIA_SCHEME, with a sentence, for an unknown word or two words for one slot. */
 SIA_API sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err);
 
-/* Slots to the name in its one canonical form, such as "logn+rope+ntk" or "nope". Returns name. */
+/* Slots to the name in its one canonical form, such as "logn+ntk" or "nope". Returns name. */
 enum { SIA_SCHEME_NAME = 32 };
 SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
 
-/* The canonical names of the schemes that the paper compares, its ablations and the control, ended by NULL. */
+/* The canonical names of the schemes that the paper compares, its ablations and the control, ended by NULL.
+ */
 SIA_API const char *const *sia_scheme_list(void);
 
-/* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may be
- * called again, for any range, from any thread. See CONTRIBUTING.md for adding a scheme to the library. */
-typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
-                               double *bias);
+/* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
+ * be called again, for any range, from any thread. See CONTRIBUTING.md for adding a scheme to the library. */
+typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
+                               double *scale, double *bias);
 
 /* ---------------------------------------------------------------------------------------------- attention */
 
@@ -107,27 +120,27 @@ typedef enum sia_pairs {
 
 /* A field that is 0 takes the default in brackets. */
 typedef struct sia_attention_config {
-    int heads;           /* query heads */
-    int kv_heads;        /* [heads] heads is a multiple of it; query head h reads key head h / (heads/kv_heads) */
-    int head_dim;        /* a multiple of 8, 8 .. 256 */
-    int threads;         /* [all processors] */
-    int64_t train_len;   /* [4096] for ntk and yarn */
-    int64_t eval_len;    /* [train_len] for ntk and yarn: the longest length to be used */
-    double tau;          /* [10] si: the length scale */
-    double alpha, beta;  /* [sqrt(e)] si: beta >= alpha ln alpha */
-    double sharp;        /* [2] sharp: the constant */
-    double rotary_base;  /* [10000] rope, ntk, yarn */
-    double prope_base;   /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
-    double prope_share;  /* [0.5] prope: the share p of the pairs that turn */
-    sia_pairs pairs;     /* [halves] */
+    int heads;    /* query heads */
+    int kv_heads; /* [heads] heads is a multiple of it; query head h reads key head h / (heads/kv_heads) */
+    int head_dim; /* a multiple of 8, 8 .. 256 */
+    int threads;  /* [all processors] */
+    int64_t train_len;       /* [4096] for ntk and yarn */
+    int64_t eval_len;        /* [train_len] for ntk and yarn: the longest length to be used */
+    double tau;              /* [10] si: the length scale */
+    double alpha, beta;      /* [sqrt(e)] si: beta >= alpha ln alpha */
+    double sharp;            /* [2] sharp: the constant */
+    double rotary_base;      /* [10000] rope, ntk, yarn */
+    double prope_base;       /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
+    double prope_share;      /* [0.5] prope: the share p of the pairs that turn */
+    sia_pairs pairs;         /* [halves] */
     sia_distance_fill *fill; /* [none] a distance slot of your own, with a scheme whose own one is empty */
     void *fill_context;
 } sia_attention_config;
 
 typedef struct sia_attention sia_attention;
 
-SIA_API sia_status sia_attention_create(sia_attention **a, const char *scheme, const sia_attention_config *config,
-                                        sia_error *err);
+SIA_API sia_status sia_attention_create(sia_attention **a, const char *scheme,
+                                        const sia_attention_config *config, sia_error *err);
 SIA_API void sia_attention_destroy(sia_attention *a); /* NULL is fine */
 
 /* The scheme's canonical name, and the configuration with every default filled in. */
@@ -135,8 +148,8 @@ SIA_API const char *sia_attention_scheme(const sia_attention *a);
 SIA_API const sia_attention_config *sia_attention_settings(const sia_attention *a);
 
 /* scale[t], bias[t] for t < count, as the kernels use them (before they fold 1/sqrt(d) and log2 e in). */
-SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_t count, float *scale, float *bias,
-                                        sia_error *err);
+SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_t count, float *scale,
+                                        float *bias, sia_error *err);
 
 /* The table of distances grows when a call needs it. This makes it grow now, so that no later call up to
  * this length allocates. */
@@ -158,23 +171,23 @@ typedef struct sia_span {
 enum { SIA_DECADES = 11 };
 
 typedef struct sia_forward {
-    const float *q;       /* [batch, q_len, heads, head_dim] */
-    const float *k, *v;   /* [batch, k_len, kv_heads, head_dim] */
-    const float *logn;    /* [heads], s; schemes with logn only */
-    float *out;           /* [batch, q_len, heads, head_dim] */
-    float *lse;           /* [batch, q_len, heads] log of the row sum, for the backward pass; or NULL */
-    float *entropy;       /* [batch, q_len, heads] or NULL */
-    float *mass;          /* [batch, q_len, heads, SIA_DECADES] or NULL */
+    const float *q;     /* [batch, q_len, heads, head_dim] */
+    const float *k, *v; /* [batch, k_len, kv_heads, head_dim] */
+    const float *logn;  /* [heads], s; schemes with logn only */
+    float *out;         /* [batch, q_len, heads, head_dim] */
+    float *lse;         /* [batch, q_len, heads] log of the row sum, for the backward pass; or NULL */
+    float *entropy;     /* [batch, q_len, heads] or NULL */
+    float *mass;        /* [batch, q_len, heads, SIA_DECADES] or NULL */
     /* Floats from one position to the next. [dense: heads * head_dim, kv_heads * head_dim] */
     int64_t q_stride, k_stride, v_stride, out_stride;
 } sia_forward;
 
 typedef struct sia_backward {
-    const float *q, *k, *v, *logn; /* as they were in the forward pass */
-    const float *out, *lse;        /* as the forward pass left them */
-    const float *d_out;            /* like out */
-    float *d_q, *d_k, *d_v;        /* like q, k, v; written, not added to */
-    float *d_logn;                 /* [heads], written; NULL unless the scheme has logn */
+    const float *q, *k, *v, *logn;                    /* as they were in the forward pass */
+    const float *out, *lse;                           /* as the forward pass left them */
+    const float *d_out;                               /* like out */
+    float *d_q, *d_k, *d_v;                           /* like q, k, v; written, not added to */
+    float *d_logn;                                    /* [heads], written; NULL unless the scheme has logn */
     int64_t q_stride, k_stride, v_stride, out_stride; /* of q and d_q, k and d_k, v and d_v, out and d_out */
 } sia_backward;
 
@@ -187,15 +200,15 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  *
  * work: sia_attention_workspace bytes, borrowed for the call, aligned to 64; or NULL, then it is allocated.
  *
- * A query that sees no key has out = 0, lse = -infinity, entropy = 0, mass = 0. A NaN or an infinity in q stays in
- * its row; one in k or v reaches the queries that see that key, and no others. Sums are taken in a fixed order:
- * the result does not depend on the number of threads. */
-SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io, void *work,
-                                         sia_error *err);
+ * A query that sees no key has out = 0, lse = -infinity, entropy = 0, mass = 0. A NaN or an infinity in q
+ * stays in its row; one in k or v reaches the queries that see that key, and no others. Sums are taken in a
+ * fixed order: the result does not depend on the number of threads. */
+SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io,
+                                         void *work, sia_error *err);
 
 /* The exact gradients, recomputing the weights from lse. Same bits for any number of threads. */
-SIA_API sia_status sia_attention_backward(const sia_attention *a, sia_span span, const sia_backward *io, void *work,
-                                          sia_error *err);
+SIA_API sia_status sia_attention_backward(const sia_attention *a, sia_span span, const sia_backward *io,
+                                          void *work, sia_error *err);
 
 /* ----------------------------------------------------------------------------------------------- KV cache
  *
@@ -218,14 +231,14 @@ typedef struct sia_cache sia_cache;
 SIA_API sia_status sia_cache_create(sia_cache **c, const sia_attention *a, sia_type type, sia_error *err);
 SIA_API void sia_cache_destroy(sia_cache *c);
 
-/* k, v [n, kv_heads, head_dim] join at positions sia_cache_length(c) and following. The cache grows by chunks; what
- * is in it never moves. On failure nothing was appended. */
+/* k, v [n, kv_heads, head_dim] join at positions sia_cache_length(c) and following. The cache grows by
+ * chunks; what is in it never moves. On failure nothing was appended. */
 SIA_API sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err);
 
-/* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its own.
- * logn [heads] for schemes with logn; lse [n, heads] or NULL. */
-SIA_API sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out, float *lse,
-                                    sia_error *err);
+/* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its
+ * own. logn [heads] for schemes with logn; lse [n, heads] or NULL. */
+SIA_API sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out,
+                                    float *lse, sia_error *err);
 
 SIA_API int64_t sia_cache_length(const sia_cache *c);
 SIA_API size_t sia_cache_bytes(const sia_cache *c); /* memory that its chunks hold */

@@ -8,15 +8,24 @@
 
 const char *sia_status_name(sia_status status) {
     switch (status) {
-    case SIA_OK: return "ok";
-    case SIA_ARGUMENT: return "argument";
-    case SIA_SCHEME: return "scheme";
-    case SIA_MEMORY: return "memory";
-    case SIA_FILE: return "file";
-    case SIA_FORMAT: return "format";
-    case SIA_STOPPED: return "stopped";
-    case SIA_BUSY: return "busy";
-    case SIA_NUMBER: return "number";
+    case SIA_OK:
+        return "ok";
+    case SIA_ARGUMENT:
+        return "argument";
+    case SIA_SCHEME:
+        return "scheme";
+    case SIA_MEMORY:
+        return "memory";
+    case SIA_FILE:
+        return "file";
+    case SIA_FORMAT:
+        return "format";
+    case SIA_STOPPED:
+        return "stopped";
+    case SIA_BUSY:
+        return "busy";
+    case SIA_NUMBER:
+        return "number";
     }
     return "unknown";
 }

@@ -16,7 +16,9 @@ static inline uint64_t sia_mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-static inline uint64_t sia_random_u64(uint64_t seed, uint64_t n) { return sia_mix(sia_mix(seed) ^ sia_mix(~n)); }
+static inline uint64_t sia_random_u64(uint64_t seed, uint64_t n) {
+    return sia_mix(sia_mix(seed) ^ sia_mix(~n));
+}
 
 /* Uniform in [0, 1), 53 bits. */
 static inline double sia_random_uniform(uint64_t seed, uint64_t n) {
@@ -35,6 +37,8 @@ static inline double sia_random_normal(uint64_t seed, uint64_t n) {
 }
 
 /* A seed for a part of the work, so that parts draw from streams of their own. */
-static inline uint64_t sia_random_stream(uint64_t seed, uint64_t part) { return sia_mix(seed ^ sia_mix(part + 1)); }
+static inline uint64_t sia_random_stream(uint64_t seed, uint64_t part) {
+    return sia_mix(seed ^ sia_mix(part + 1));
+}
 
 #endif

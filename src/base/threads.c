@@ -43,8 +43,10 @@ static inline void cpu_relax(void) {
 }
 
 void sia_threads_pause(int *patience) {
-    if (++*patience < 100) cpu_relax();
-    else (void)sched_yield();
+    if (++*patience < 100)
+        cpu_relax();
+    else
+        (void)sched_yield();
 }
 
 int sia_threads_available(void) {

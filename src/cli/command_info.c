@@ -15,7 +15,8 @@ static int run(const cli_args *args) {
     printf("kernels    %s\n", sia_isa());
     printf("available ");
     for (int i = 0; sia_kernel_table[i]; i++)
-        printf(" %s%s", sia_kernel_table[i]->name, sia_kernel_table[i]->supported() ? "" : " (not on this processor)");
+        printf(" %s%s", sia_kernel_table[i]->name,
+               sia_kernel_table[i]->supported() ? "" : " (not on this processor)");
     printf("\nthreads    %d\n", sia_threads_available());
     printf("schemes   ");
     for (const char *const *name = sia_scheme_list(); *name; name++) printf(" %s", *name);

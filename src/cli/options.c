@@ -93,7 +93,8 @@ static int edit_distance(const char *a, const char *b) {
             int best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
             if (cost[i - 1][j] + 1 < best) best = cost[i - 1][j] + 1;
             if (cost[i][j - 1] + 1 < best) best = cost[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && cost[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                cost[i - 2][j - 2] + 1 < best)
                 best = cost[i - 2][j - 2] + 1;
             cost[i][j] = best;
         }
@@ -108,7 +109,8 @@ typedef struct nearest {
 
 static void consider(nearest *best, const char *name) {
     int distance = edit_distance(best->wanted, name);
-    if (distance <= 1 + (int)strlen(name) / 4 && distance < best->distance) *best = (nearest){best->wanted, name, distance};
+    if (distance <= 1 + (int)strlen(name) / 4 && distance < best->distance)
+        *best = (nearest){best->wanted, name, distance};
 }
 
 /* ------------------------------------------------------------------------------------------------ help */
@@ -123,8 +125,9 @@ static void print_option(const cli_option *option) {
 }
 
 static void print_help(const cli_command *command) {
-    printf("%s\n\nExamples:\n%s\nUsage: sia %s [options]%s%s\n\nOptions:\n", command->summary, command->examples,
-           command->name, command->operands ? " " : "", command->operands ? command->operands : "");
+    printf("%s\n\nExamples:\n%s\nUsage: sia %s [options]%s%s\n\nOptions:\n", command->summary,
+           command->examples, command->name, command->operands ? " " : "",
+           command->operands ? command->operands : "");
     for (const cli_option *option = command->options; option->name; option++) print_option(option);
     print_option(&(cli_option){.name = "help", .help = "this text"});
     if (command->notes) printf("\n%s", command->notes);
@@ -154,7 +157,8 @@ static int check_value(const cli_args *args, const cli_option *option, const cha
 
 static int unknown_option(const cli_args *args, const char *name) {
     nearest best = {name, NULL, 1000};
-    for (const cli_option *option = args->command->options; option->name; option++) consider(&best, option->name);
+    for (const cli_option *option = args->command->options; option->name; option++)
+        consider(&best, option->name);
     consider(&best, "help");
     if (best.name) return cli_usage(args, "unknown option --%s; did you mean --%s?", name, best.name);
     return cli_usage(args, "unknown option --%s", name);
@@ -167,7 +171,8 @@ static int parse(cli_args *args, int argc, char **argv) {
     for (int i = 0; i < argc; i++) {
         char *word = argv[i];
         if (only_operands || strncmp(word, "--", 2) != 0) {
-            if (!only_operands && word[0] == '-' && word[1]) return cli_usage(args, "%s: options are words, such as --help", word);
+            if (!only_operands && word[0] == '-' && word[1])
+                return cli_usage(args, "%s: options are words, such as --help", word);
             args->operands[args->operand_count++] = word;
             continue;
         }
@@ -198,7 +203,8 @@ static int parse(cli_args *args, int argc, char **argv) {
     return CLI_DONE;
 }
 
-/* The number of words of argv that the command's name takes ("bench attention": 2), 0 if it is another one. */
+/* The number of words of argv that the command's name takes ("bench attention": 2), 0 if it is another one.
+ */
 static int matches(const cli_command *command, int argc, char **argv) {
     const char *space = strchr(command->name, ' ');
     if (!space) return argc >= 1 && strcmp(argv[0], command->name) == 0 ? 1 : 0;
@@ -221,7 +227,8 @@ static int unknown_command(int argc, char **argv) {
     }
     if (started) return argc > 1 && strcmp(argv[1], "--help") == 0 ? CLI_DONE : CLI_USAGE;
     nearest best = {argv[0], NULL, 1000};
-    for (const cli_command *const *command = cli_commands; *command; command++) consider(&best, (*command)->name);
+    for (const cli_command *const *command = cli_commands; *command; command++)
+        consider(&best, (*command)->name);
     fprintf(stderr, "sia: unknown command '%s'", argv[0]);
     if (best.name) fprintf(stderr, "; did you mean 'sia %s'?", best.name);
     fputs("\nTry 'sia --help'.\n", stderr);

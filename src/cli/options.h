@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One table of options for each command. Parsing, defaults, range checks, --help and (from the same tables) man
- * pages and completion are derived from it.
+ * One table of options for each command. Parsing, defaults, range checks, --help and (from the same tables)
+ * man pages and completion are derived from it.
  *
  *     static const cli_option options[] = {
  *         {"heads", CLI_INT, "N", "6", "query heads", .min = 1, .max = 1024},
@@ -41,10 +41,10 @@ typedef struct cli_args cli_args;
 typedef struct cli_command {
     const char *name; /* "info", or "bench attention" */
     const char *summary;
-    const char *examples;    /* opens --help: lines, each ended by \n */
-    const char *operands;    /* "FILES..." or NULL when there are none */
+    const char *examples; /* opens --help: lines, each ended by \n */
+    const char *operands; /* "FILES..." or NULL when there are none */
     const cli_option *options;
-    const char *notes; /* closes --help, or NULL */
+    const char *notes;                /* closes --help, or NULL */
     int (*run)(const cli_args *args); /* returns an exit code */
 } cli_command;
 

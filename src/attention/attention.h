@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the forward pass, the backward pass and the cache share: the object, its tables, checks of a call. */
+#ifndef SIA_ATTENTION_ATTENTION_H
+#define SIA_ATTENTION_ATTENTION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernel/kernel.h"
+
+struct sia_attention {
+    sia_scheme scheme;
+    char name[SIA_SCHEME_NAME];
+    sia_attention_config config;
+    const sia_kernel *kernel;
+    pthread_mutex_t growing; /* held while tables grow */
+    _Atomic(sia_tables *)
+        tables; /* the longest; shorter ones live on behind it, other threads may still read them */
+};
+
+/* Tables that cover positions and distances below length. */
+sia_status sia_attention_tables_for(const sia_attention *a, int64_t length, const sia_tables **tables,
+                                    sia_error *err);
+
+/* Fills in batch and checks the span against what the library can address. */
+sia_status sia_span_check(const sia_attention *a, sia_span *span, sia_error *err);
+
+/* *stride = dense when 0; else checked to hold a row. */
+sia_status sia_stride_check(const char *name, int64_t *stride, int64_t dense, sia_error *err);
+
+/* A NULL where an array is needed, s without logn, logn without s. */
+sia_status sia_array_check(const char *name, const void *array, sia_error *err);
+sia_status sia_logn_check(const sia_attention *a, const char *name, const float *s, sia_error *err);
+
+/* The factors of the row slot for `rows` positions from `position` on; NULL when all are 1. */
+const float *sia_row_factors(const sia_attention *a, const sia_tables *t, const float *logn, int head,
+                             int64_t position, int64_t rows, float *room);
+
+/* For a span that was checked. */
+size_t sia_forward_workspace(const sia_attention *a, sia_span span);
+size_t sia_backward_workspace(const sia_attention *a, sia_span span);
+
+/* Workspaces are cut into arrays by adding up: with base NULL it only counts. */
+typedef struct sia_carve {
+    char *base;
+    size_t used;
+} sia_carve;
+static inline void *sia_carve_bytes(sia_carve *c, size_t bytes) {
+    void *at = c->base ? c->base + c->used : NULL;
+    c->used += sia_aligned(bytes);
+    return at;
+}
+static inline float *sia_carve_floats(sia_carve *c, int64_t floats) {
+    return (float *)sia_carve_bytes(c, (size_t)floats * sizeof(float));
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The backward pass, in three phases.
+ *
+ *     phase 1   tasks (batch, head, block of queries)      q, dO to column panels;  delta = dO . out;  lse in
+ * base 2 tasks (batch, kv head, block of keys)      k and v to key panels, k to column panels phase 2   tasks
+ * (block of keys, batch, kv head)      dk, dv of the block, complete;  its part of every dq phase 3   tasks
+ * (batch, head, block of queries)      dq turned back and scaled;  its part of ds
+ *
+ * The sum over blocks of keys in dq has a fixed order without a buffer for each: a task adds its part to a
+ * block of queries when the counter `turn` says that the blocks of keys before it have done so. Tasks start
+ * in ascending order and wait only for earlier ones, so this cannot lock up; blocks of keys of one head are
+ * batch * kv_heads tasks apart, so it rarely waits. */
+#include "attention/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct backward {
+    const sia_attention *a;
+    const sia_kernel *kernel;
+    const sia_tables *tables;
+    sia_span span;
+    sia_backward io;
+    int64_t q_blocks, k_blocks, width, q_panel, k_panel;
+    float *q, *d_out;      /* [batch, heads, q_blocks] column panels of a block */
+    float *d_q;            /* [batch, heads, q_blocks][SIA_BLOCK_Q][width] */
+    float *lse, *delta;    /* [batch, heads, q_blocks][SIA_BLOCK_Q] */
+    float *k, *k_t, *v_t;  /* [batch, kv_heads, k_blocks] */
+    _Atomic int32_t *turn; /* [batch, heads, q_blocks] the block of keys whose turn it is */
+    double *d_logn;        /* [batch, heads, q_blocks] */
+    char *scratch;         /* a part for each worker */
+    size_t part;
+} backward;
+
+static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d_v, float **weights) {
+    *d_k = sia_carve_floats(c, SIA_BLOCK_B * b->width);
+    *d_v = sia_carve_floats(c, SIA_BLOCK_B * b->width);
+    *weights = sia_carve_floats(c, (int64_t)b->kernel->gradient_floats());
+}
+
+static size_t carve(backward *b, void *base) {
+    const sia_attention_config *c = &b->a->config;
+    b->kernel = b->a->kernel;
+    b->width = sia_padded(b->kernel, c->head_dim);
+    b->q_blocks = (b->span.q_len + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q;
+    b->k_blocks = (b->span.k_len + SIA_BLOCK_B - 1) / SIA_BLOCK_B;
+    b->q_panel = SIA_BLOCK_Q * b->width;
+    b->k_panel = SIA_BLOCK_B * b->width;
+    int64_t queries = b->span.batch * c->heads * b->q_blocks,
+            keys = b->span.batch * c->kv_heads * b->k_blocks;
+    sia_carve all = {base, 0}, worker = {NULL, 0};
+    b->q = sia_carve_floats(&all, queries * b->q_panel);
+    b->d_out = sia_carve_floats(&all, queries * b->q_panel);
+    b->d_q = sia_carve_floats(&all, queries * b->q_panel);
+    b->lse = sia_carve_floats(&all, queries * SIA_BLOCK_Q);
+    b->delta = sia_carve_floats(&all, queries * SIA_BLOCK_Q);
+    b->k = sia_carve_floats(&all, keys * b->k_panel);
+    b->k_t = sia_carve_floats(&all, keys * b->k_panel);
+    b->v_t = sia_carve_floats(&all, keys * b->k_panel);
+    b->turn = sia_carve_bytes(&all, (size_t)queries * sizeof *b->turn);
+    b->d_logn = sia_carve_bytes(&all, (size_t)queries * sizeof *b->d_logn);
+    float *unused;
+    carve_worker(b, &worker, &unused, &unused, &unused);
+    b->part = worker.used;
+    b->scratch = sia_carve_bytes(&all, b->part * (size_t)c->threads);
+    return all.used;
+}
+
+/* Where a block of queries lies. */
+typedef struct query_block {
+    int64_t index, row, position, rows; /* in the workspace, in the arrays, in the sequence; its length */
+    int head;
+} query_block;
+
+static query_block query_block_of(const backward *b, int64_t index) {
+    int64_t block = index % b->q_blocks, group = index / b->q_blocks, first = block * SIA_BLOCK_Q;
+    int64_t rows = b->span.q_len - first < SIA_BLOCK_Q ? b->span.q_len - first : SIA_BLOCK_Q;
+    return (query_block){.index = index,
+                         .row = group / b->a->config.heads * b->span.q_len + first,
+                         .position = b->span.q_pos + first,
+                         .rows = rows,
+                         .head = (int)(group % b->a->config.heads)};
+}
+
+/* ------------------------------------------------------------------------------------------------ phase 1 */
+
+static void prepare_queries(void *context, int64_t task, int worker) {
+    (void)worker;
+    const backward *b = context;
+    const sia_attention_config *c = &b->a->config;
+    query_block at = query_block_of(b, task);
+    int64_t column = (int64_t)at.head * c->head_dim;
+    float factors[SIA_BLOCK_Q];
+    sia_rows q = {.x = b->io.q + at.row * b->io.q_stride + column,
+                  .stride = b->io.q_stride,
+                  .rows = at.rows,
+                  .head_dim = c->head_dim,
+                  .turn = b->tables,
+                  .position = at.position,
+                  .factor =
+                      sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors)};
+    b->kernel->pack_columns(&q, b->q + task * b->q_panel, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    sia_rows d_out = {.x = b->io.d_out + at.row * b->io.out_stride + column,
+                      .stride = b->io.out_stride,
+                      .rows = at.rows,
+                      .head_dim = c->head_dim};
+    b->kernel->pack_columns(&d_out, b->d_out + task * b->q_panel, SIA_BLOCK_Q, SIA_BLOCK_Q);
+
+    float *lse = b->lse + task * SIA_BLOCK_Q, *delta = b->delta + task * SIA_BLOCK_Q;
+    memset(delta, 0, sizeof(float) * SIA_BLOCK_Q);
+    b->kernel->row_dots(b->io.out + at.row * b->io.out_stride + column, b->io.out_stride, d_out.x,
+                        d_out.stride, at.rows, c->head_dim, delta);
+    for (int64_t i = 0; i < SIA_BLOCK_Q; i++)
+        lse[i] = i < at.rows ? b->io.lse[(at.row + i) * c->heads + at.head] * (float)M_LOG2E : 0;
+    atomic_init(&b->turn[task], 0);
+}
+
+static void prepare_keys(void *context, int64_t task, int worker) {
+    (void)worker;
+    const backward *b = context;
+    const sia_attention_config *c = &b->a->config;
+    int64_t block = task % b->k_blocks, group = task / b->k_blocks, first = block * SIA_BLOCK_B;
+    int64_t row = group / c->kv_heads * b->span.k_len + first, column = group % c->kv_heads * c->head_dim;
+    sia_rows k = {.x = b->io.k + row * b->io.k_stride + column,
+                  .stride = b->io.k_stride,
+                  .rows = b->span.k_len - first < SIA_BLOCK_B ? b->span.k_len - first : SIA_BLOCK_B,
+                  .head_dim = c->head_dim,
+                  .turn = b->tables,
+                  .position = b->span.k_pos + first};
+    b->kernel->pack_columns(&k, b->k + task * b->k_panel, SIA_BLOCK_B, SIA_BLOCK_B);
+    b->kernel->pack_keys(&k, b->k_t + task * b->k_panel);
+    sia_rows v = {.x = b->io.v + row * b->io.v_stride + column,
+                  .stride = b->io.v_stride,
+                  .rows = k.rows,
+                  .head_dim = c->head_dim};
+    b->kernel->pack_keys(&v, b->v_t + task * b->k_panel);
+}
+
+/* ------------------------------------------------------------------------------------------------ phase 2 */
+
+static void wait_for_turn(_Atomic int32_t *turn, int64_t block) {
+    int patience = 0;
+    while (atomic_load_explicit(turn, memory_order_acquire) != block) sia_threads_pause(&patience);
+}
+
+static void gradient_task(void *context, int64_t task, int worker) {
+    const backward *b = context;
+    const sia_attention_config *c = &b->a->config;
+    const sia_span *s = &b->span;
+    int64_t groups = s->batch * c->kv_heads, group = task % groups, block = task / groups;
+    int64_t batch = group / c->kv_heads, kv_head = group % c->kv_heads, first = block * SIA_BLOCK_B;
+    int64_t key_index = group * b->k_blocks + block, share = c->heads / c->kv_heads;
+    int64_t rows = s->k_len - first < SIA_BLOCK_B ? s->k_len - first : SIA_BLOCK_B;
+
+    float *d_k, *d_v, *weights;
+    sia_carve mine = {b->scratch + (size_t)worker * b->part, 0};
+    carve_worker(b, &mine, &d_k, &d_v, &weights);
+    memset(d_k, 0, (size_t)b->k_panel * sizeof(float));
+    memset(d_v, 0, (size_t)b->k_panel * sizeof(float));
+
+    for (int64_t head = kv_head * share; head < (kv_head + 1) * share; head++)
+        for (int64_t i = 0; i < b->q_blocks; i++) {
+            int64_t index = (batch * c->heads + head) * b->q_blocks + i;
+            query_block at = query_block_of(b, index);
+            int64_t offset = at.position - (s->k_pos + first);
+            if (offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
+            sia_gradient g = {.head_dim = c->head_dim,
+                              .q_rows = at.rows,
+                              .k_rows = rows,
+                              .offset = offset,
+                              .scale = sia_tables_scale(b->tables, at.head),
+                              .bias = sia_tables_bias(b->tables, at.head),
+                              .q = b->q + index * b->q_panel,
+                              .d_out = b->d_out + index * b->q_panel,
+                              .k = b->k + key_index * b->k_panel,
+                              .k_t = b->k_t + key_index * b->k_panel,
+                              .v_t = b->v_t + key_index * b->k_panel,
+                              .lse = b->lse + index * SIA_BLOCK_Q,
+                              .delta = b->delta + index * SIA_BLOCK_Q,
+                              .d_q = b->d_q + index * b->q_panel,
+                              .d_k = d_k,
+                              .d_v = d_v,
+                              .weights = weights};
+            b->kernel->gradient_weights(&g);
+            wait_for_turn(&b->turn[index], block);
+            b->kernel->gradient_q(&g, block == 0);
+            atomic_store_explicit(&b->turn[index], (int32_t)block + 1, memory_order_release);
+            b->kernel->gradient_kv(&g);
+        }
+
+    int64_t row = batch * s->k_len + first;
+    sia_rows k = {.stride = b->io.k_stride,
+                  .rows = rows,
+                  .head_dim = c->head_dim,
+                  .turn = b->tables,
+                  .position = s->k_pos + first};
+    b->kernel->unpack(&k, d_k, b->width, (float)M_LN2,
+                      b->io.d_k + row * b->io.k_stride + kv_head * c->head_dim);
+    sia_rows v = {.stride = b->io.v_stride, .rows = rows, .head_dim = c->head_dim};
+    b->kernel->unpack(&v, d_v, b->width, 1, b->io.d_v + row * b->io.v_stride + kv_head * c->head_dim);
+}
+
+/* ------------------------------------------------------------------------------------------------ phase 3 */
+
+/* With x = s[head] ln(N) * turned(q): ds = sum over rows of ln(N) * constant * (q . turned back dx). */
+static double logn_gradient(const backward *b, const query_block *at, const float *d_q, const float *q) {
+    float dots[SIA_BLOCK_Q];
+    b->kernel->row_dots(d_q, b->io.q_stride, q, b->io.q_stride, at->rows, b->a->config.head_dim, dots);
+    double sum = 0;
+    for (int64_t i = 0; i < at->rows; i++) sum += (double)dots[i] * b->tables->log_n[at->position + i];
+    return sum * b->tables->row_constant;
+}
+
+static void finish_queries(void *context, int64_t task, int worker) {
+    (void)worker;
+    const backward *b = context;
+    const sia_attention_config *c = &b->a->config;
+    query_block at = query_block_of(b, task);
+    int64_t place = at.row * b->io.q_stride + (int64_t)at.head * c->head_dim;
+    float factors[SIA_BLOCK_Q], *d_q = b->io.d_q + place, *sums = b->d_q + task * b->q_panel;
+    /* No block of keys wrote here when these queries see none. */
+    if (at.position + at.rows <= b->span.k_pos) memset(sums, 0, (size_t)b->q_panel * sizeof(float));
+    sia_rows q = {.stride = b->io.q_stride,
+                  .rows = at.rows,
+                  .head_dim = c->head_dim,
+                  .turn = b->tables,
+                  .position = at.position};
+    b->kernel->unpack(&q, sums, b->width, (float)M_LN2, d_q);
+    if (b->io.d_logn) b->d_logn[task] = logn_gradient(b, &at, d_q, b->io.q + place);
+    const float *factor =
+        sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors);
+    for (int64_t i = 0; factor && i < at.rows; i++)
+        for (int j = 0; j < c->head_dim; j++) d_q[i * b->io.q_stride + j] *= factor[i];
+}
+
+static void sum_logn(const backward *b) {
+    int heads = b->a->config.heads;
+    for (int head = 0; head < heads; head++) {
+        double sum = 0;
+        for (int64_t batch = 0; batch < b->span.batch; batch++)
+            for (int64_t i = 0; i < b->q_blocks; i++)
+                sum += b->d_logn[(batch * heads + head) * b->q_blocks + i];
+        b->io.d_logn[head] = (float)sum;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ the call
+ */
+
+static sia_status check(backward *b, sia_error *err) {
+    const sia_attention_config *c = &b->a->config;
+    const sia_backward *io = &b->io;
+    const struct {
+        const char *name;
+        const void *array;
+    } arrays[] = {{"q", io->q},     {"k", io->k},     {"v", io->v},
+                  {"out", io->out}, {"lse", io->lse}, {"d_out", io->d_out},
+                  {"d_q", io->d_q}, {"d_k", io->d_k}, {"d_v", io->d_v}};
+    sia_status status = SIA_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && !status; i++)
+        status = sia_array_check(arrays[i].name, arrays[i].array, err);
+    if (!status) status = sia_logn_check(b->a, "logn", io->logn, err);
+    if (!status) status = sia_logn_check(b->a, "d_logn", io->d_logn, err);
+    int64_t q_row = (int64_t)c->heads * c->head_dim, k_row = (int64_t)c->kv_heads * c->head_dim;
+    if (!status) status = sia_stride_check("q_stride", &b->io.q_stride, q_row, err);
+    if (!status) status = sia_stride_check("k_stride", &b->io.k_stride, k_row, err);
+    if (!status) status = sia_stride_check("v_stride", &b->io.v_stride, k_row, err);
+    if (!status) status = sia_stride_check("out_stride", &b->io.out_stride, q_row, err);
+    return status;
+}
+
+size_t sia_backward_workspace(const sia_attention *a, sia_span span) {
+    return carve(&(backward){.a = a, .span = span}, NULL);
+}
+
+sia_status sia_attention_backward(const sia_attention *a, sia_span span, const sia_backward *io, void *work,
+                                  sia_error *err) {
+    sia_status status = sia_span_check(a, &span, err);
+    if (!status) status = sia_array_check("io", io, err);
+    if (status) return status;
+    backward b = {.a = a, .span = span, .io = *io};
+    int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;
+    status = check(&b, err);
+    if (!status) status = sia_attention_tables_for(a, q_end > k_end ? q_end : k_end, &b.tables, err);
+    if (status) return status;
+
+    size_t bytes = carve(&b, NULL);
+    void *own = NULL;
+    if (!work) {
+        work = own = sia_pages_map(bytes);
+        if (!own) return sia_fail_memory(err, bytes, "workspace");
+    }
+    carve(&b, work);
+    int threads = a->config.threads;
+    int64_t query_blocks = span.batch * a->config.heads * b.q_blocks,
+            key_blocks = span.batch * a->config.kv_heads * b.k_blocks;
+    sia_parallel(threads, query_blocks, prepare_queries, &b);
+    sia_parallel(threads, key_blocks, prepare_keys, &b);
+    sia_parallel(threads, key_blocks, gradient_task, &b);
+    sia_parallel(threads, query_blocks, finish_queries, &b);
+    if (b.io.d_logn) sum_logn(&b);
+    sia_pages_unmap(own, bytes);
+    return SIA_OK;
+}

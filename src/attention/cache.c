@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The KV cache of one sequence in one layer. Positions live in blocks of SIA_CACHE_BLOCK (layout:
+ * kernel/decode.h), blocks in chunks of memory that double up to a limit; a table of pointers finds a block.
+ * Nothing in the cache ever moves.
+ *
+ * Attending with few queries streams the cache through the decode kernel: tasks (kv head, stretch of keys),
+ * whose partial results (max, sum, out) are merged in the order of the keys. With many queries, blocks go
+ * through the kernel of the forward pass, a block of queries at a time. Stretches are fixed: the result does
+ * not depend on the number of threads. */
+#include "attention/attention.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    LARGEST_CHUNK = 16, /* blocks: 4096 positions */
+    STRETCH = 16,       /* blocks in a decode task */
+};
+
+typedef struct chunk {
+    void *pages;
+    size_t bytes;
+} chunk;
+
+struct sia_cache {
+    const sia_attention *a;
+    sia_type type;
+    int64_t length;
+    size_t head_bytes, block_bytes; /* of one head's part, of a block with all heads */
+    char **blocks;                  /* [block_count] */
+    int64_t block_count, block_room;
+    chunk *chunks;
+    int64_t chunk_count, chunk_room;
+    float *partials; /* of the decode tasks; grows with the cache */
+    int64_t partial_floats;
+};
+
+sia_status sia_cache_create(sia_cache **out, const sia_attention *a, sia_type type, sia_error *err) {
+    if (!out || !a)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "cache: want a place for the result and an attention object, got NULL");
+    *out = NULL;
+    if (type != SIA_F32 && type != SIA_F16 && type != SIA_I8)
+        return sia_fail(err, SIA_ARGUMENT, "cache type %d: want f32, f16 or i8", (int)type);
+    sia_cache *c = sia_alloc(1, sizeof *c);
+    if (!c) return sia_fail_memory(err, sizeof *c, "cache");
+    c->a = a;
+    c->type = type;
+    c->head_bytes = sia_aligned(a->kernel->cache_block_bytes(type, a->config.head_dim));
+    c->block_bytes = c->head_bytes * (size_t)a->config.kv_heads;
+    *out = c;
+    return SIA_OK;
+}
+
+void sia_cache_destroy(sia_cache *c) {
+    if (!c) return;
+    for (int64_t i = 0; i < c->chunk_count; i++) sia_pages_unmap(c->chunks[i].pages, c->chunks[i].bytes);
+    sia_free(c->chunks);
+    sia_free(c->blocks);
+    sia_free(c->partials);
+    sia_free(c);
+}
+
+int64_t sia_cache_length(const sia_cache *c) { return c->length; }
+
+size_t sia_cache_bytes(const sia_cache *c) {
+    size_t bytes = 0;
+    for (int64_t i = 0; i < c->chunk_count; i++) bytes += c->chunks[i].bytes;
+    return bytes;
+}
+
+sia_status sia_cache_truncate(sia_cache *c, int64_t length, sia_error *err) {
+    if (!c) return sia_fail(err, SIA_ARGUMENT, "cache: NULL");
+    if (length < 0 || length > c->length)
+        return sia_fail(err, SIA_ARGUMENT, "length %lld: the cache holds %lld", (long long)length,
+                        (long long)c->length);
+    c->length = length;
+    return SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ growing */
+
+/* Room for one more in an array of pointers or chunks (the array moves, what it points to does not). */
+static sia_status make_room(void **array, int64_t count, int64_t *room, size_t size, sia_error *err) {
+    if (count < *room) return SIA_OK;
+    int64_t wanted = *room ? 2 * *room : 16;
+    void *larger = sia_alloc((size_t)wanted, size);
+    if (!larger) return sia_fail_memory(err, (size_t)wanted * size, "cache");
+    if (count) memcpy(larger, *array, (size_t)count * size);
+    sia_free(*array);
+    *array = larger;
+    *room = wanted;
+    return SIA_OK;
+}
+
+static sia_status add_chunk(sia_cache *c, sia_error *err) {
+    int64_t blocks = c->block_count ? c->block_count : 1; /* as many as there are: the cache doubles */
+    if (blocks > LARGEST_CHUNK) blocks = LARGEST_CHUNK;
+    sia_status status =
+        make_room((void **)&c->chunks, c->chunk_count, &c->chunk_room, sizeof *c->chunks, err);
+    size_t bytes = (size_t)blocks * c->block_bytes;
+    void *pages = status ? NULL : sia_pages_map(bytes);
+    if (!status && !pages) status = sia_fail_memory(err, bytes, "cache");
+    if (status) return status;
+    c->chunks[c->chunk_count++] = (chunk){pages, bytes};
+    for (int64_t i = 0; i < blocks; i++) {
+        status = make_room((void **)&c->blocks, c->block_count, &c->block_room, sizeof *c->blocks, err);
+        if (status) return status; /* the chunk stays, with the blocks that found room */
+        c->blocks[c->block_count++] = (char *)pages + (size_t)i * c->block_bytes;
+    }
+    return SIA_OK;
+}
+
+typedef struct append {
+    sia_cache *c;
+    const sia_tables *tables;
+    const float *k, *v;
+    int64_t n;
+} append;
+
+enum { APPEND_ROWS = 64 };
+
+static void append_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const append *p = context;
+    const sia_cache *c = p->c;
+    const sia_attention_config *config = &c->a->config;
+    int d = config->head_dim;
+    int64_t end = (task + 1) * APPEND_ROWS < p->n ? (task + 1) * APPEND_ROWS : p->n;
+    for (int64_t i = task * APPEND_ROWS; i < end; i++) {
+        int64_t position = c->length + i;
+        char *block = c->blocks[position / SIA_CACHE_BLOCK];
+        for (int head = 0; head < config->kv_heads; head++) {
+            float turned[SIA_MAX_DIM];
+            int64_t at = (i * config->kv_heads + head) * d;
+            c->a->kernel->turn(p->tables, d, position, 1, p->k + at, turned);
+            c->a->kernel->cache_write(c->type, d, block + (size_t)head * c->head_bytes,
+                                      (int)(position % SIA_CACHE_BLOCK), turned, p->v + at);
+        }
+    }
+}
+
+sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err) {
+    if (!c) return sia_fail(err, SIA_ARGUMENT, "cache: NULL");
+    if (n < 1 || n > SIA_MAX_POSITION - c->length)
+        return sia_fail(err, SIA_ARGUMENT, "n %lld: want 1 to %lld", (long long)n,
+                        (long long)(SIA_MAX_POSITION - c->length));
+    append p = {.c = c, .k = k, .v = v, .n = n};
+    sia_status status = sia_array_check("k", k, err);
+    if (!status) status = sia_array_check("v", v, err);
+    if (!status) status = sia_attention_tables_for(c->a, c->length + n, &p.tables, err);
+    while (!status && c->block_count * SIA_CACHE_BLOCK < c->length + n) status = add_chunk(c, err);
+    if (status) return status;
+    sia_parallel(c->a->config.threads, (n + APPEND_ROWS - 1) / APPEND_ROWS, append_task, &p);
+    c->length += n;
+    return SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ attending
+ */
+
+typedef struct attend {
+    const sia_cache *c;
+    const sia_tables *tables;
+    int64_t n, share, stretches;
+    const float *q, *logn;
+    float *out, *lse;
+    float *turned;   /* few queries: [kv_heads][rows][head_dim] */
+    float *partials; /* few queries: [kv_heads][stretches] of (max [rows], sum [rows], out [rows][width]) */
+    int64_t partial;
+    char *scratch; /* many queries: a part for each worker */
+    size_t part;
+    int64_t width, rows;
+} attend;
+
+/* Row r of a kv head's queries: query r / share, head kv_head * share + r % share. */
+static int head_of(const attend *t, int64_t kv_head, int64_t row) {
+    return (int)(kv_head * t->share + row % t->share);
+}
+
+static void decode_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const attend *t = context;
+    const sia_cache *c = t->c;
+    int64_t kv_head = task / t->stretches, stretch = task % t->stretches;
+    int64_t first = stretch * STRETCH * SIA_CACHE_BLOCK, rows = t->rows;
+    const float *scale[SIA_DECODE_ROWS], *bias[SIA_DECODE_ROWS];
+    int64_t limit[SIA_DECODE_ROWS];
+    const void *block[STRETCH];
+    for (int64_t r = 0; r < rows; r++) {
+        scale[r] = sia_tables_scale(t->tables, head_of(t, kv_head, r));
+        bias[r] = sia_tables_bias(t->tables, head_of(t, kv_head, r));
+        limit[r] = c->length - t->n + r / t->share + 1 - first;
+    }
+    for (int64_t i = 0; i < STRETCH && first + i * SIA_CACHE_BLOCK < c->length; i++)
+        block[i] = c->blocks[stretch * STRETCH + i] + (size_t)kv_head * c->head_bytes;
+    float *part = t->partials + task * t->partial;
+    int64_t left = c->length - first, most = (int64_t)STRETCH * SIA_CACHE_BLOCK;
+    sia_decode d = {.head_dim = c->a->config.head_dim,
+                    .rows = (int)rows,
+                    .q = t->turned + kv_head * rows * c->a->config.head_dim,
+                    .scale = scale,
+                    .bias = bias,
+                    .limit = limit,
+                    .block = block,
+                    .count = left < most ? left : most,
+                    .max = part,
+                    .sum = part + rows,
+                    .out = part + 2 * rows};
+    c->a->kernel->decode(c->type, &d);
+}
+
+/* The stretches of one row in their order: m = max, z = sum of z_i 2^(m_i - m), o alike. */
+static void merge_row(const attend *t, int64_t kv_head, int64_t row) {
+    const sia_attention_config *config = &t->c->a->config;
+    const float *parts = t->partials + kv_head * t->stretches * t->partial;
+    int64_t at = row / t->share * config->heads + head_of(t, kv_head, row);
+    float *out = t->out + at * config->head_dim, m = -FLT_MAX, z = 0;
+    for (int64_t i = 0; i < t->stretches; i++) m = fmaxf(m, parts[i * t->partial + row]);
+    memset(out, 0, sizeof(float) * (size_t)config->head_dim);
+    for (int64_t i = 0; i < t->stretches; i++) {
+        const float *part = parts + i * t->partial, *o = part + 2 * t->rows + row * t->width;
+        if (part[t->rows + row] == 0) continue; /* sees nothing of the stretch */
+        float factor = exp2f(part[row] - m);
+        z += part[t->rows + row] * factor;
+        for (int j = 0; j < config->head_dim; j++) out[j] += o[j] * factor;
+    }
+    for (int j = 0; j < config->head_dim; j++) out[j] /= z;
+    if (t->lse) t->lse[at] = (m + log2f(z)) * (float)M_LN2;
+}
+
+static sia_status attend_few(attend *t, sia_error *err) {
+    sia_cache *c = (sia_cache *)t->c;
+    const sia_attention_config *config = &c->a->config;
+    int d = config->head_dim;
+    t->rows = t->n * t->share;
+    t->stretches = (c->length + STRETCH * SIA_CACHE_BLOCK - 1) / (STRETCH * SIA_CACHE_BLOCK);
+    t->partial = t->rows * (2 + t->width);
+    int64_t queries = config->kv_heads * t->rows * d,
+            floats = queries + config->kv_heads * t->stretches * t->partial;
+    if (floats > c->partial_floats) {
+        sia_free(c->partials);
+        c->partial_floats = 0;
+        c->partials = sia_alloc((size_t)floats * 2, sizeof(float));
+        if (!c->partials) return sia_fail_memory(err, (size_t)floats * 2 * sizeof(float), "cache");
+        c->partial_floats = floats * 2;
+    }
+    t->turned = c->partials;
+    t->partials = c->partials + queries;
+    for (int64_t kv_head = 0; kv_head < config->kv_heads; kv_head++)
+        for (int64_t r = 0; r < t->rows; r++) {
+            int head = head_of(t, kv_head, r);
+            int64_t query = r / t->share, position = c->length - t->n + query;
+            float room, factor = 1;
+            const float *given = sia_row_factors(c->a, t->tables, t->logn, head, position, 1, &room);
+            if (given) factor = *given;
+            c->a->kernel->turn(t->tables, d, position, factor, t->q + (query * config->heads + head) * d,
+                               t->turned + (kv_head * t->rows + r) * d);
+        }
+    sia_parallel(config->threads, config->kv_heads * t->stretches, decode_task, t);
+    for (int64_t kv_head = 0; kv_head < config->kv_heads; kv_head++)
+        for (int64_t r = 0; r < t->rows; r++) merge_row(t, kv_head, r);
+    return SIA_OK;
+}
+
+static void carve_worker(const attend *t, sia_carve *w, float **factors, float **q, float **softmax,
+                         float **k, float **v) {
+    const sia_attention *a = t->c->a;
+    *factors = sia_carve_floats(w, SIA_BLOCK_Q);
+    *q = sia_carve_floats(w, SIA_BLOCK_Q * t->width);
+    *softmax = sia_carve_floats(w, (int64_t)a->kernel->softmax_floats(a->config.head_dim));
+    *k = sia_carve_floats(w, (int64_t)SIA_CACHE_BLOCK * a->config.head_dim);
+    *v = sia_carve_floats(w, SIA_CACHE_BLOCK * t->width);
+}
+
+static void prefill_task(void *context, int64_t task, int worker) {
+    const attend *t = context;
+    const sia_cache *c = t->c;
+    const sia_attention_config *config = &c->a->config;
+    const sia_kernel *kernel = c->a->kernel;
+    int64_t blocks = (t->n + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q,
+            first = (blocks - 1 - task / config->heads) * SIA_BLOCK_Q;
+    int64_t rows = t->n - first < SIA_BLOCK_Q ? t->n - first : SIA_BLOCK_Q,
+            position = c->length - t->n + first;
+    int head = (int)(task % config->heads), d = config->head_dim;
+    float *factors, *q, *scratch, *k, *v;
+    sia_carve mine = {t->scratch + (size_t)worker * t->part, 0};
+    carve_worker(t, &mine, &factors, &q, &scratch, &k, &v);
+    sia_rows x = {.x = t->q + (first * config->heads + head) * d,
+                  .stride = (int64_t)config->heads * d,
+                  .rows = rows,
+                  .head_dim = d,
+                  .turn = t->tables,
+                  .position = position,
+                  .factor = sia_row_factors(c->a, t->tables, t->logn, head, position, rows, factors)};
+    kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    sia_softmax softmax = {.head_dim = d,
+                           .rows = rows,
+                           .scale = sia_tables_scale(t->tables, head),
+                           .bias = sia_tables_bias(t->tables, head),
+                           .q = q,
+                           .scratch = scratch};
+    kernel->softmax_begin(&softmax);
+    for (int64_t key = 0; key < position + rows; key += SIA_CACHE_BLOCK) {
+        const char *block = c->blocks[key / SIA_CACHE_BLOCK] + (size_t)(head / t->share) * c->head_bytes;
+        int64_t left = position + rows - key;
+        sia_keys keys = {.k = (const float *)block,
+                         .v = (const float *)block + (int64_t)SIA_CACHE_BLOCK * d,
+                         .v_rows = SIA_CACHE_BLOCK,
+                         .count = left < SIA_CACHE_BLOCK ? left : SIA_CACHE_BLOCK,
+                         .offset = position - key};
+        if (c->type != SIA_F32) {
+            kernel->cache_read(c->type, d, block, k, v);
+            keys.k = k;
+            keys.v = v;
+        }
+        kernel->softmax_keys(&softmax, &keys);
+    }
+    int64_t at = first * config->heads + head;
+    kernel->softmax_end(&softmax, t->out + at * d, (int64_t)config->heads * d, t->lse ? t->lse + at : NULL,
+                        NULL, NULL, config->heads);
+}
+
+static sia_status attend_many(attend *t, sia_error *err) {
+    const sia_attention_config *config = &t->c->a->config;
+    sia_carve worker = {NULL, 0};
+    float *unused;
+    carve_worker(t, &worker, &unused, &unused, &unused, &unused, &unused);
+    t->part = worker.used;
+    size_t bytes = t->part * (size_t)config->threads;
+    t->scratch = sia_pages_map(bytes);
+    if (!t->scratch) return sia_fail_memory(err, bytes, "workspace");
+    sia_parallel(config->threads, (t->n + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q * config->heads, prefill_task, t);
+    sia_pages_unmap(t->scratch, bytes);
+    return SIA_OK;
+}
+
+sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out,
+                            float *lse, sia_error *err) {
+    if (!c) return sia_fail(err, SIA_ARGUMENT, "cache: NULL");
+    if (n < 1 || n > c->length)
+        return sia_fail(err, SIA_ARGUMENT, "n %lld: want 1 to %lld, the length of the cache", (long long)n,
+                        (long long)c->length);
+    const sia_attention_config *config = &c->a->config;
+    attend t = {.c = c, .n = n, .q = q, .logn = logn, .out = out, .lse = lse};
+    t.share = config->heads / config->kv_heads;
+    t.width = sia_padded(c->a->kernel, config->head_dim);
+    sia_status status = sia_array_check("q", q, err);
+    if (!status) status = sia_array_check("out", out, err);
+    if (!status) status = sia_logn_check(c->a, "logn", logn, err);
+    if (!status) status = sia_attention_tables_for(c->a, c->length, &t.tables, err);
+    if (status) return status;
+    return n * t.share <= SIA_DECODE_ROWS ? attend_few(&t, err) : attend_many(&t, err);
+}

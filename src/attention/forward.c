@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The forward pass: keys and values are packed once, then each task takes a block of queries of one head over
+ * all the keys that it sees.
+ *
+ *     phase 1   tasks (batch, kv head, chunk of keys)   k turned, to key panels;  v to column panels
+ *     phase 2   tasks (block of queries, batch, head)   q turned and scaled, to column panels;  online
+ * softmax
+ *
+ * Blocks of queries go from the last, which sees the most keys, to the first, so that threads end together.
+ */
+#include "attention/attention.h"
+
+enum { PACK_CHUNK = 1024 }; /* keys in a task of phase 1; whole panels */
+
+typedef struct forward {
+    const sia_attention *a;
+    const sia_kernel *kernel;
+    const sia_tables *tables;
+    sia_span span;
+    sia_forward io;
+    int64_t q_blocks, k_chunks, k_padded, width;
+    float *k, *v;  /* [batch, kv_heads] times k_padded * head_dim, k_len * width */
+    char *scratch; /* a part for each worker */
+    size_t part;   /* its bytes */
+} forward;
+
+static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
+    *factors = sia_carve_floats(c, SIA_BLOCK_Q);
+    *q = sia_carve_floats(c, SIA_BLOCK_Q * f->width);
+    *softmax = sia_carve_floats(c, (int64_t)f->kernel->softmax_floats(f->a->config.head_dim));
+}
+
+/* The one description of the workspace: counts with base NULL, places otherwise. */
+static size_t carve(forward *f, void *base) {
+    const sia_attention_config *c = &f->a->config;
+    int64_t groups = f->span.batch * c->kv_heads;
+    f->kernel = f->a->kernel;
+    f->width = sia_padded(f->kernel, c->head_dim);
+    f->q_blocks = (f->span.q_len + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q;
+    f->k_chunks = (f->span.k_len + PACK_CHUNK - 1) / PACK_CHUNK;
+    f->k_padded = sia_padded(f->kernel, f->span.k_len);
+    sia_carve all = {base, 0}, worker = {NULL, 0};
+    f->k = sia_carve_floats(&all, groups * f->k_padded * c->head_dim);
+    f->v = sia_carve_floats(&all, groups * f->span.k_len * f->width);
+    float *unused;
+    carve_worker(f, &worker, &unused, &unused, &unused);
+    f->part = worker.used;
+    f->scratch = sia_carve_bytes(&all, f->part * (size_t)c->threads);
+    return all.used;
+}
+
+static void pack_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const forward *f = context;
+    const sia_attention_config *c = &f->a->config;
+    const sia_span *s = &f->span;
+    int64_t chunk = task % f->k_chunks, group = task / f->k_chunks;
+    int64_t batch = group / c->kv_heads, head = group % c->kv_heads;
+    int64_t first = chunk * PACK_CHUNK, rows = s->k_len - first < PACK_CHUNK ? s->k_len - first : PACK_CHUNK;
+    int64_t position = batch * s->k_len + first;
+    sia_rows k = {.x = f->io.k + position * f->io.k_stride + head * c->head_dim,
+                  .stride = f->io.k_stride,
+                  .rows = rows,
+                  .head_dim = c->head_dim,
+                  .turn = f->tables,
+                  .position = s->k_pos + first};
+    f->kernel->pack_keys(&k, f->k + (group * f->k_padded + first) * c->head_dim);
+    sia_rows v = {.x = f->io.v + position * f->io.v_stride + head * c->head_dim,
+                  .stride = f->io.v_stride,
+                  .rows = rows,
+                  .head_dim = c->head_dim};
+    f->kernel->pack_columns(&v, f->v + group * s->k_len * f->width + first * f->kernel->panel, s->k_len,
+                            rows);
+}
+
+static void softmax_task(void *context, int64_t task, int worker) {
+    const forward *f = context;
+    const sia_attention_config *c = &f->a->config;
+    const sia_span *s = &f->span;
+    int64_t groups = s->batch * c->heads, group = task % groups, block = f->q_blocks - 1 - task / groups;
+    int64_t batch = group / c->heads, first = block * SIA_BLOCK_Q;
+    int head = (int)(group % c->heads);
+    int64_t rows = s->q_len - first < SIA_BLOCK_Q ? s->q_len - first : SIA_BLOCK_Q;
+    int64_t kv_group = batch * c->kv_heads + head / (c->heads / c->kv_heads);
+
+    float *factors, *q, *scratch;
+    sia_carve mine = {f->scratch + (size_t)worker * f->part, 0};
+    carve_worker(f, &mine, &factors, &q, &scratch);
+    int64_t row = batch * s->q_len + first;
+    sia_rows x = {.x = f->io.q + row * f->io.q_stride + (int64_t)head * c->head_dim,
+                  .stride = f->io.q_stride,
+                  .rows = rows,
+                  .head_dim = c->head_dim,
+                  .turn = f->tables,
+                  .position = s->q_pos + first,
+                  .factor =
+                      sia_row_factors(f->a, f->tables, f->io.logn, head, s->q_pos + first, rows, factors)};
+    f->kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
+
+    sia_softmax softmax = {.head_dim = c->head_dim,
+                           .rows = rows,
+                           .scale = sia_tables_scale(f->tables, head),
+                           .bias = sia_tables_bias(f->tables, head),
+                           .q = q,
+                           .scratch = scratch,
+                           .statistics = f->io.entropy || f->io.mass};
+    int64_t offset = s->q_pos + first - s->k_pos, seen = offset + rows;
+    sia_keys keys = {.k = f->k + kv_group * f->k_padded * c->head_dim,
+                     .v = f->v + kv_group * s->k_len * f->width,
+                     .v_rows = s->k_len,
+                     .count = seen < 0          ? 0
+                              : seen < s->k_len ? seen
+                                                : s->k_len,
+                     .offset = offset};
+    f->kernel->softmax_begin(&softmax);
+    f->kernel->softmax_keys(&softmax, &keys);
+    int64_t at = row * c->heads + head;
+    f->kernel->softmax_end(&softmax, f->io.out + row * f->io.out_stride + (int64_t)head * c->head_dim,
+                           f->io.out_stride, f->io.lse ? f->io.lse + at : NULL,
+                           f->io.entropy ? f->io.entropy + at : NULL,
+                           f->io.mass ? f->io.mass + at * SIA_DECADES : NULL, c->heads);
+}
+
+static sia_status check(forward *f, sia_error *err) {
+    const sia_attention_config *c = &f->a->config;
+    int64_t q_row = (int64_t)c->heads * c->head_dim, k_row = (int64_t)c->kv_heads * c->head_dim;
+    sia_status status = sia_array_check("q", f->io.q, err);
+    if (!status) status = sia_array_check("k", f->io.k, err);
+    if (!status) status = sia_array_check("v", f->io.v, err);
+    if (!status) status = sia_array_check("out", f->io.out, err);
+    if (!status) status = sia_logn_check(f->a, "logn", f->io.logn, err);
+    if (!status) status = sia_stride_check("q_stride", &f->io.q_stride, q_row, err);
+    if (!status) status = sia_stride_check("k_stride", &f->io.k_stride, k_row, err);
+    if (!status) status = sia_stride_check("v_stride", &f->io.v_stride, k_row, err);
+    if (!status) status = sia_stride_check("out_stride", &f->io.out_stride, q_row, err);
+    return status;
+}
+
+size_t sia_forward_workspace(const sia_attention *a, sia_span span) {
+    return carve(&(forward){.a = a, .span = span}, NULL);
+}
+
+sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io, void *work,
+                                 sia_error *err) {
+    sia_status status = sia_span_check(a, &span, err);
+    if (!status) status = sia_array_check("io", io, err);
+    if (status) return status;
+    forward f = {.a = a, .span = span, .io = *io};
+    int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;
+    status = check(&f, err);
+    if (!status) status = sia_attention_tables_for(a, q_end > k_end ? q_end : k_end, &f.tables, err);
+    if (status) return status;
+
+    size_t bytes = carve(&f, NULL);
+    void *own = NULL;
+    if (!work) {
+        work = own = sia_pages_map(bytes);
+        if (!own) return sia_fail_memory(err, bytes, "workspace");
+    }
+    carve(&f, work);
+    sia_parallel(a->config.threads, span.batch * a->config.kv_heads * f.k_chunks, pack_task, &f);
+    sia_parallel(a->config.threads, span.batch * a->config.heads * f.q_blocks, softmax_task, &f);
+    sia_pages_unmap(own, bytes);
+    return SIA_OK;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One kernel body, many compilations. A file for an instruction set defines
+ *
+ *     ISA    its name, as `sia info` prints it      VW    floats in a vector
+ *     MR     rows of a register tile                NV    vectors of a row of the tile
+ *
+ * and supported(), then includes this; it gets sia_kernel_<ISA>. */
+#include "kernel/backward.h"
+#include "kernel/decode.h"
+#include "kernel/forward.h"
+#include "kernel/measure.h"
+#include "kernel/pack.h"
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+
+extern const sia_kernel JOIN(sia_kernel_, ISA);
+
+const sia_kernel JOIN(sia_kernel_, ISA) = {
+    .name = TEXT(ISA),
+    .supported = supported,
+    .panel = NR,
+    .lanes = VW,
+    .tile = MR,
+    .pack_columns = pack_columns,
+    .pack_keys = pack_keys,
+    .unpack = unpack,
+    .turn = turn,
+    .row_dots = row_dots,
+    .softmax_floats = softmax_floats,
+    .softmax_begin = softmax_begin,
+    .softmax_keys = softmax_keys,
+    .softmax_end = softmax_end,
+    .gradient_floats = gradient_floats,
+    .gradient_weights = gradient_weights,
+    .gradient_q = gradient_q,
+    .gradient_kv = gradient_kv,
+    .cache_block_bytes = cache_block_bytes,
+    .cache_write = cache_write,
+    .cache_read = cache_read,
+    .decode = decode,
+    .fma_peak = fma_peak,
+    .read_memory = read_memory,
+};

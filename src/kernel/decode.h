@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Decoding: a few queries over a cache of keys and values, which is read once, in the order in which it lies
+ * in memory. This is bound by the memory's bandwidth, so the layout is made for one stream of reads and few
+ * instructions for each byte.
+ *
+ * A block holds SIA_CACHE_BLOCK positions of one head:
+ *
+ *     f32, f16    k  [block/NR][d][NR]        key panels                 v  [width/NR][block][NR]      column
+ * panels i8          k  [block/NR][d/4][NR][4]   four d of a key together   v  [width/NR][block/4][NR][4]
+ * four keys of a column then the scales of the rows, k [block] and v [block], in float
+ *
+ * Four bytes that belong together are one 32-bit lane: a shift and a mask bring each to the top of the lane,
+ * where it is the number times 2^24; that factor goes into the row's scale. No bytes need to change lanes. */
+#ifndef SIA_KERNEL_DECODE_H
+#define SIA_KERNEL_DECODE_H
+
+#include "kernel/pack.h"
+
+enum { CB = SIA_CACHE_BLOCK };
+
+INLINE int64_t width_of(int d) { return (d + NR - 1) / NR * NR; }
+INLINE int64_t type_bytes(sia_type type) { return type == SIA_F32 ? 4 : type == SIA_F16 ? 2 : 1; }
+
+static size_t cache_block_bytes(sia_type type, int d) {
+    size_t scales = type == SIA_I8 ? 2 * CB * sizeof(float) : 0;
+    return (size_t)(CB * (d + width_of(d)) * type_bytes(type)) + scales;
+}
+
+INLINE const uint8_t *values_of(sia_type type, int d, const void *block) {
+    return (const uint8_t *)block + CB * d * type_bytes(type);
+}
+INLINE const float *scales_of(int d, const void *block) {
+    return (const float *)((const int8_t *)block + CB * (d + width_of(d)));
+}
+
+/* ------------------------------------------------------------------------------------------------ half
+ * floats */
+
+/* Rounded to nearest even; what is too large becomes the largest, for an infinity in a cache would spoil
+ * every later query; NaN stays. */
+INLINE uint16_t half_from_float(float x) {
+    uint32_t bits, sign, magnitude;
+    memcpy(&bits, &x, 4);
+    sign = bits >> 16 & 0x8000;
+    magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7bff);
+    if (magnitude < 0x38800000) { /* below the smallest normal half: let the float adder do the rounding */
+        float y;
+        memcpy(&y, &magnitude, 4);
+        y += 0.5f;
+        memcpy(&bits, &y, 4);
+        return (uint16_t)(sign | (bits - 0x3f000000));
+    }
+    return (uint16_t)(sign | ((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13));
+}
+
+INLINE vf vload_half(const uint16_t *p) {
+#if defined(__AVX512F__) && VW == 16
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__F16C__) && VW == 8
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#else
+    /* Exponent and mantissa one step further left, then the exponent's bias corrected by a product, which is
+     * exact and also right for numbers below the normal ones. NaN has the highest exponent and must keep it.
+     */
+    vi h;
+    for (int i = 0; i < VW; i++) h[i] = p[i];
+    vi magnitude = (h & 0x7fff) << 13, sign = (h & 0x8000) << 16;
+    vf x = (vf)magnitude * vdup(0x1p112f);
+    vi nan = (h & 0x7fff) > 0x7c00;
+    return (vf)((vi)x | sign | (nan & 0x7fc00000));
+#endif
+}
+
+/* ------------------------------------------------------------------------------------------------ write */
+
+static float quantize_scale(int d, const float *x) {
+    float most = 0;
+    for (int i = 0; i < d; i++) {
+        if (!(fabsf(x[i]) <= FLT_MAX)) return NAN; /* NaN or infinite: the whole row says so */
+        if (fabsf(x[i]) > most) most = fabsf(x[i]);
+    }
+    return most / 127;
+}
+
+INLINE int8_t quantize(float x, float scale) {
+    if (!(scale > 0)) return 0;
+    float y = rintf(x / scale);
+    return (int8_t)(y > 127 ? 127 : y < -127 ? -127 : y);
+}
+
+INLINE int64_t key_place(int d, int row, int c) { return (int64_t)(row / NR) * d * NR + c * NR + row % NR; }
+INLINE int64_t value_place(int row, int c) { return ((int64_t)(c / NR) * CB + row) * NR + c % NR; }
+INLINE int64_t key_place_i8(int d, int row, int c) {
+    return (int64_t)(row / NR) * d * NR + c / 4 * 4 * NR + row % NR * 4 + c % 4;
+}
+INLINE int64_t value_place_i8(int row, int c) {
+    return ((int64_t)(c / NR) * CB + row / 4 * 4) * NR + c % NR * 4 + row % 4;
+}
+
+static void cache_write(sia_type type, int d, void *block, int row, const float *k, const float *v) {
+    void *values = (void *)values_of(type, d, block);
+    if (type == SIA_F32) {
+        for (int c = 0; c < d; c++) ((float *)block)[key_place(d, row, c)] = k[c];
+        for (int c = 0; c < d; c++) ((float *)values)[value_place(row, c)] = v[c];
+    } else if (type == SIA_F16) {
+        for (int c = 0; c < d; c++) ((uint16_t *)block)[key_place(d, row, c)] = half_from_float(k[c]);
+        for (int c = 0; c < d; c++) ((uint16_t *)values)[value_place(row, c)] = half_from_float(v[c]);
+    } else {
+        float *scale = (float *)scales_of(d, block), of_k = quantize_scale(d, k), of_v = quantize_scale(d, v);
+        for (int c = 0; c < d; c++) ((int8_t *)block)[key_place_i8(d, row, c)] = quantize(k[c], of_k);
+        for (int c = 0; c < d; c++) ((int8_t *)values)[value_place_i8(row, c)] = quantize(v[c], of_v);
+        scale[row] = of_k * 0x1p-24f;
+        scale[CB + row] = of_v * 0x1p-24f;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ read and
+ * attend */
+
+/* How far ahead of the reads the cache lines are asked for. */
+enum { AHEAD = 2048 };
+
+/* Four consecutive rows (k: d, v: keys) of a panel: NV vectors each. */
+INLINE void load_four(sia_type type, const void *panel, int64_t four, vf x[4][NV]) {
+    const uint8_t *at = (const uint8_t *)panel + four * 4 * NR * type_bytes(type);
+    for (int64_t ahead = 0; ahead < 4 * NR * type_bytes(type); ahead += 64)
+        __builtin_prefetch(at + AHEAD + ahead);
+    for (int v = 0; v < NV; v++) {
+        if (type == SIA_F32)
+            for (int i = 0; i < 4; i++) x[i][v] = vload((const float *)at + i * NR + v * VW);
+        else if (type == SIA_F16)
+            for (int i = 0; i < 4; i++) x[i][v] = vload_half((const uint16_t *)at + i * NR + v * VW);
+        else {
+            vi w = vload_bytes((const int8_t *)at + v * VW * 4);
+            for (int i = 0; i < 4; i++)
+                x[i][v] = __builtin_convertvector((w << (24 - 8 * i)) & (int32_t)0xff000000, vf);
+        }
+    }
+}
+
+/* A block to float, without a change of layout: four rows at a time, each times a factor of its own or its
+ * lanes'. */
+INLINE void cache_read_type(sia_type type, int d, const void *block, float *k, float *v) {
+    const float *scale = type == SIA_I8 ? scales_of(d, block) : NULL;
+    vf x[4][NV];
+    for (int64_t four = 0; four < (int64_t)CB * d / NR / 4; four++) {
+        load_four(type, block, four, x);
+        int64_t key = four * 4 / d * NR; /* of lane 0 */
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < NV; j++) {
+                vf y = scale ? x[i][j] * vload(scale + key + j * VW) : x[i][j];
+                vstore(k + (four * 4 + i) * NR + j * VW, y);
+            }
+    }
+    const void *values = values_of(type, d, block);
+    for (int64_t four = 0; four < CB * width_of(d) / NR / 4; four++) {
+        load_four(type, values, four, x);
+        for (int i = 0; i < 4; i++) {
+            vf factor = vdup(scale ? scale[CB + (four * 4 + i) % CB] : 1);
+            for (int j = 0; j < NV; j++) vstore(v + (four * 4 + i) * NR + j * VW, x[i][j] * factor);
+        }
+    }
+}
+
+static void cache_read(sia_type type, int d, const void *block, float *k, float *v) {
+    if (type == SIA_F16)
+        cache_read_type(SIA_F16, d, block, k, v);
+    else if (type == SIA_I8)
+        cache_read_type(SIA_I8, d, block, k, v);
+    else
+        cache_read_type(SIA_F32, d, block, k, v);
+}
+
+/* sum[r] = sum over i < 4n of a[r][i] times row i of the panel. With few rows, each keeps several sums, so
+ * that a multiply-add does not wait for the one before. */
+INLINE void panel_times(sia_type type, int rows, const void *panel, int64_t n, const float *a,
+                        int64_t a_stride, vf sum[][NV]) {
+    vf part[4][4][NV]; /* [way][row] */
+    int ways = rows == 1 ? 4 : rows == 2 ? 2 : 1;
+    for (int w = 0; w < ways; w++)
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < NV; v++) part[w][r][v] = vzero();
+    for (int64_t four = 0; four < n; four++) {
+        vf x[4][NV];
+        load_four(type, panel, four, x);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++) {
+                vf y = vdup(a[r * a_stride + four * 4 + i]);
+                for (int v = 0; v < NV; v++) part[i % ways][r][v] = vfma(y, x[i][v], part[i % ways][r][v]);
+            }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < NV; v++) {
+            sum[r][v] = part[0][r][v];
+            for (int w = 1; w < ways; w++) sum[r][v] += part[w][r][v];
+        }
+}
+
+/* One row of v, for the few keys at the end that not all queries see. */
+INLINE float one_value(sia_type type, const void *values, int row, int c) {
+    if (type == SIA_F32) return ((const float *)values)[value_place(row, c)];
+    if (type == SIA_F16) {
+        uint16_t same[VW];
+        for (int i = 0; i < VW; i++) same[i] = ((const uint16_t *)values)[value_place(row, c)];
+        return vload_half(same)[0];
+    }
+    return (float)((const int8_t *)values)[value_place_i8(row, c)] * 0x1p24f;
+}
+
+/* Keys 0 .. n-1 of one block for `rows` (1, 2 or 4) queries from `row` on; `before` keys of the stretch stand
+ * before it. */
+INLINE void decode_block(sia_type type, int rows, const sia_decode *q, int row, int block, int64_t before,
+                         int64_t n) {
+    float weight[4][CB];
+    int d = q->head_dim;
+    int64_t width = width_of(d), common = n;
+    const void *k = q->block[block], *values = values_of(type, d, k);
+    const float *scales = type == SIA_I8 ? scales_of(d, k) : NULL;
+    float *out = q->out + row * width, correction[4];
+    for (int r = 0; r < rows; r++)
+        if (q->limit[row + r] - before < common) common = q->limit[row + r] - before;
+    common = common < 0 ? 0 : common / 4 * 4;
+
+    vf best[4];
+    for (int r = 0; r < rows; r++) best[r] = vdup(-INFINITY);
+    for (int64_t j = 0; j < n; j += NR) {
+        vf sum[4][NV];
+        panel_times(type, rows, (const uint8_t *)k + j * d * type_bytes(type), d / 4, q->q + row * d, d, sum);
+        for (int r = 0; r < rows; r++) {
+            int64_t sees = q->limit[row + r] - before; /* keys of the block */
+            int64_t t = sees - 1 - j;
+            if (sees > n) sees = n;
+            for (int v = 0; v < NV; v++) {
+                vf l = sum[r][v];
+                if (type == SIA_I8) l *= vload(scales + j + v * VW);
+                l = vfma(vload(q->scale[row + r] - t + v * VW), l, vload(q->bias[row + r] - t + v * VW));
+                if (j + NR > sees) l = vselect(viota() + v * VW < (int32_t)(sees - j), l, vdup(-INFINITY));
+                vstore(weight[r] + j + v * VW, l);
+                best[r] = vmax(l, best[r]);
+            }
+        }
+    }
+    for (int r = 0; r < rows; r++) {
+        float m_before = q->max[row + r], most = vmaximum(best[r]), m = most > m_before ? most : m_before;
+        vf sum = vzero();
+        for (int64_t j = 0; j < n; j += VW) {
+            vf p = vexp2(vload(weight[r] + j) - vdup(m));
+            sum += p;
+            if (type == SIA_I8) p *= vload(scales + CB + j);
+            vstore(weight[r] + j, p);
+        }
+        correction[r] = scalar_exp2(m_before - m);
+        q->max[row + r] = m;
+        q->sum[row + r] = q->sum[row + r] * correction[r] + vsum(sum);
+    }
+    for (int64_t c = 0; c < width; c += NR) {
+        vf sum[4][NV];
+        panel_times(type, rows, (const uint8_t *)values + c * CB * type_bytes(type), common / 4, weight[0],
+                    CB, sum);
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < NV; v++) {
+                float *o = out + r * width + c + v * VW;
+                vstore(o, vfma(vload(o), vdup(correction[r]), sum[r][v]));
+            }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int64_t j = common; j < n && j < q->limit[row + r] - before; j++)
+            for (int c = 0; c < d; c++)
+                out[r * width + c] += weight[r][j] * one_value(type, values, (int)j, c);
+}
+
+INLINE void decode_type(sia_type type, const sia_decode *q) {
+    int64_t width = width_of(q->head_dim);
+    for (int r = 0; r < q->rows; r++) {
+        q->max[r] = -FLT_MAX;
+        q->sum[r] = 0;
+    }
+    memset(q->out, 0, sizeof(float) * (size_t)(q->rows * width));
+    for (int64_t before = 0; before < q->count; before += CB) {
+        int64_t n = q->count - before < CB ? q->count - before : CB;
+        int block = (int)(before / CB), row = 0;
+        for (; row + 4 <= q->rows; row += 4) decode_block(type, 4, q, row, block, before, n);
+        for (; row + 2 <= q->rows; row += 2) decode_block(type, 2, q, row, block, before, n);
+        for (; row < q->rows; row++) decode_block(type, 1, q, row, block, before, n);
+    }
+}
+
+static void decode(sia_type type, const sia_decode *q) {
+    if (type == SIA_F32)
+        decode_type(SIA_F32, q);
+    else if (type == SIA_F16)
+        decode_type(SIA_F16, q);
+    else
+        decode_type(SIA_I8, q);
+}
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The forward pass of a block of queries: an online softmax over blocks of keys.
+ *
+ *     l = scale[t] * (q.k) + bias[t]        log2 of the weights         q, k   queries, keys of the block
+ *     m' = max(m, max over keys of l)       maximum so far              p      weights, 2^(l - m')
+ *     c = 2^(m - m')                        what a new maximum takes    o      output, not yet divided
+ *     z = c z + sum of p                    sum of the weights          z      as VW partial sums a row
+ *     o = c o + p v
+ *
+ * The work goes by strips of MR queries. A strip's logits for one block of keys stay in the first-level
+ * cache; the block's keys and values stay in the second while all strips of the task go over them. */
+#ifndef SIA_KERNEL_FORWARD_H
+#define SIA_KERNEL_FORWARD_H
+
+#include "kernel/pack.h"
+
+enum { BQ = SIA_BLOCK_Q, BK = SIA_BLOCK_K };
+_Static_assert(BQ % MR == 0 && BK % NR == 0, "blocks are whole tiles");
+
+/* The parts of sia_softmax.scratch. */
+typedef struct state {
+    float *logits; /* [MR][BK], of the strip at hand; weights once exponentiated */
+    float *max;    /* [BQ] m */
+    float *sum;    /* [BQ][VW] z */
+    float *out;    /* [BQ][width] o */
+    float *moment; /* [BQ] sum of p * log2 p, for the entropy */
+    float *mass;   /* [BQ][SIA_DECADES] */
+    int64_t width; /* head_dim in whole panels */
+} state;
+
+INLINE state state_of(const sia_softmax *s) {
+    state st;
+    st.width = (s->head_dim + NR - 1) / NR * NR;
+    st.logits = s->scratch;
+    st.sum = st.logits + MR * BK;
+    st.out = st.sum + BQ * VW;
+    st.max = st.out + BQ * st.width;
+    st.moment = st.max + BQ;
+    st.mass = st.moment + BQ;
+    return st;
+}
+
+static size_t softmax_floats(int head_dim) {
+    size_t width = ((size_t)head_dim + NR - 1) / NR * NR;
+    return MR * BK + BQ * VW + BQ * width + 2 * BQ + (size_t)BQ * SIA_DECADES;
+}
+
+static void softmax_begin(sia_softmax *s) {
+    state st = state_of(s);
+    /* The lowest number instead of -infinity: infinity minus infinity would make a NaN of a row without keys.
+     */
+    for (int i = 0; i < BQ; i++) st.max[i] = -FLT_MAX;
+    memset(st.sum, 0, sizeof(float) * BQ * VW);
+    memset(st.out, 0, sizeof(float) * (size_t)(BQ * st.width));
+    if (s->statistics) memset(st.moment, 0, sizeof(float) * BQ * (1 + SIA_DECADES));
+}
+
+/* Where a tile stands. scale and bias point at the distance of row 0 and the first key; a row down is one
+ * distance more, an element less. Row r sees the first limit + r keys of the tile, and at most `most`. */
+typedef struct place {
+    const float *q, *k, *scale, *bias;
+    int64_t limit, most;
+} place;
+
+INLINE vf logits_of(const place *at, const tile *c, int r, int v, bool masked) {
+    vf l = vfma(vload(at->scale + v * VW - r), c->sum[r][v], vload(at->bias + v * VW - r));
+    if (!masked) return l;
+    int32_t sees = (int32_t)(at->limit + r < at->most ? at->limit + r : at->most);
+    return vselect(viota() + v * VW < sees, l, vdup(-INFINITY));
+}
+
+/* Logits of a tile, and the largest of each row so far. */
+INLINE void logits_tile(int d, const place *at, float *logits, vf best[MR], bool masked) {
+    tile c;
+    tile_zero(&c);
+    tile_from_panels(&c, d, at->q, BQ * NR, at->k);
+    FOR_ROWS({
+        vf top = best[r];
+        FOR_VECTORS({
+            vf l = logits_of(at, &c, r, v, masked);
+            vstore(logits + r * BK + v * VW, l);
+            top = vmax(l, top);
+        })
+        best[r] = top;
+    })
+}
+
+NOINLINE void logits_clear(int d, const place *at, float *logits, vf best[MR]) {
+    logits_tile(d, at, logits, best, false);
+}
+NOINLINE void logits_masked(int d, const place *at, float *logits, vf best[MR]) {
+    logits_tile(d, at, logits, best, true);
+}
+
+/* MR rows and NR columns of the output: out = correction * out + weights v, up to the diagonal. */
+NOINLINE void values_tile(const float *weights, const float *v, int64_t limit, int64_t n,
+                          const float correction[MR], float *out, int64_t width) {
+    tile o;
+    tile_zero(&o);
+    tile_by_rows_causal(&o, limit, n, weights, BK, v);
+    tile_scale_add(&o, out, width, correction);
+}
+
+/* The fused statistics of one row of a strip: columns 0 .. n-1 of the block, weights p = 2^(l - m), distance
+ * of column 0 is t. Everything so far is rescaled by c, and the moment of old weights moves with the maximum.
+ */
+static void add_statistics(const float *logits, int64_t n, int64_t t, float m, float m_before,
+                           float sum_before, float c, float *moment, float *mass) {
+    if (sum_before > 0) *moment = c * (*moment + (m_before - m) * sum_before);
+    for (int i = 0; i < SIA_DECADES; i++) mass[i] *= c;
+    int64_t j = 0;
+    while (j < n) { /* runs of columns within one decade; the distance falls along the row */
+        int decade = 0;
+        int64_t low = 0;
+        for (int64_t from = 1; t - j >= from; from *= 10, decade++) low = from;
+        int64_t end = t - low + 1 < n ? t - low + 1 : n;
+        vf sum = vzero(), weighted = vzero();
+        for (; j + VW <= end; j += VW) {
+            vf l = vload(logits + j) - vdup(m), p = vexp2(l);
+            sum += p;
+            weighted = vfma(p, vmax(vdup(-200.0f), l), weighted); /* 0 * -infinity is no part of it */
+        }
+        float rest = 0, rest_weighted = 0;
+        for (; j < end; j++) {
+            float l = logits[j] - m, p = scalar_exp2(l);
+            rest += p;
+            rest_weighted += p * (l < -200.0f ? -200.0f : l);
+        }
+        mass[decade] += vsum(sum) + rest;
+        *moment += vsum(weighted) + rest_weighted;
+    }
+}
+
+enum { ROWS_IN_VECTORS = (MR + VW - 1) / VW * VW };
+
+/* Logits to weights, in place: the new maximum of each row, its correction, the sums. */
+INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, const vf best[MR],
+                                float correction[ROWS_IN_VECTORS]) {
+    float shift[ROWS_IN_VECTORS] = {0};
+    for (int r = 0; r < MR; r++) {
+        vf before = vdup(st->max[row + r]), m = vmax(vmax_all(best[r]), before);
+        st->max[row + r] = m[0];
+        shift[r] = (before - m)[0];
+    }
+    for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));
+    for (int r = 0; r < MR; r++) {
+        float *l = st->logits + r * BK, *z = st->sum + (row + r) * VW;
+        vf m = vdup(st->max[row + r]), sum[NV];
+        FOR_VECTORS(sum[v] = vzero();)
+        for (int64_t j = 0; j < columns; j += NR)
+            FOR_VECTORS({
+                vf p = vexp2(vload(l + j + v * VW) - m);
+                vstore(l + j + v * VW, p);
+                sum[v] += p;
+            })
+        for (int v = 1; v < NV; v++) sum[0] += sum[v];
+        vstore(z, vfma(vload(z), vdup(correction[r]), sum[0]));
+    }
+}
+
+/* One strip of MR queries and one block of keys. */
+typedef struct strip {
+    int d;
+    int64_t row, n;  /* the strip's first row; keys of the block */
+    int64_t t;       /* distance of row 0 and column 0 */
+    int64_t limit;   /* columns that row 0 sees; each row down sees one more */
+    int64_t clear;   /* columns that every row sees */
+    int64_t columns; /* columns that any row sees, in whole panels */
+    const float *q, *k, *scale, *bias;
+} strip;
+
+INLINE place place_of(const strip *s, int64_t j) {
+    return (place){s->q, s->k + j * s->d, s->scale - s->t + j, s->bias - s->t + j, s->limit - j, s->n - j};
+}
+
+INLINE void weights_strip(const state *st, const strip *s, bool statistics,
+                          float correction[ROWS_IN_VECTORS]) {
+    vf best[MR];
+    FOR_ROWS(best[r] = vdup(-INFINITY);)
+    for (int64_t j = 0; j < s->columns; j += NR) {
+        place at = place_of(s, j);
+        if (j + NR <= s->clear)
+            logits_clear(s->d, &at, st->logits + j, best);
+        else
+            logits_masked(s->d, &at, st->logits + j, best);
+    }
+    for (int r = 0; r < MR && statistics; r++) {
+        int64_t i = s->row + r, sees = s->limit + r < s->n ? s->limit + r : s->n;
+        float before = st->max[i], most = vmaximum(best[r]), m = most > before ? most : before;
+        add_statistics(st->logits + r * BK, sees, s->t + r, m, before, vsum(vload(st->sum + i * VW)),
+                       scalar_exp2(before - m), st->moment + i, st->mass + i * SIA_DECADES);
+    }
+    weights_from_logits(st, s->row, s->columns, best, correction);
+}
+
+static void softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,
+                          int64_t first, int64_t n) {
+    strip s = {.d = softmax->head_dim, .row = row, .n = n, .t = keys->offset + row - first};
+    s.limit = s.t + 1;
+    if (s.limit + MR - 1 <= 0) return;
+    s.clear = s.limit < n ? s.limit : n;
+    int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
+    s.columns = (seen + NR - 1) / NR * NR;
+    s.q = softmax->q + row * NR;
+    s.k = keys->k + first * s.d;
+    s.scale = softmax->scale;
+    s.bias = softmax->bias;
+
+    float correction[ROWS_IN_VECTORS];
+    weights_strip(st, &s, softmax->statistics, correction);
+    const float *v = keys->v + first * NR;
+    for (int64_t c = 0; c < st->width; c += NR, v += keys->v_rows * NR)
+        values_tile(st->logits, v, s.limit, n, correction, st->out + row * st->width + c, st->width);
+}
+
+/* A share of the next block's keys and values, on its way from the third-level cache while a strip computes.
+ */
+INLINE void prefetch_block(const state *st, const sia_keys *keys, int d, int64_t first, int64_t block,
+                           int64_t share, int64_t shares) {
+    int64_t from = first + block * share / shares, to = first + block * (share + 1) / shares;
+    if (to > keys->count) to = keys->count;
+    for (int64_t i = from * d; i < to * d; i += 16) __builtin_prefetch(keys->k + i, 0, 2);
+    for (int64_t c = 0; c < st->width; c += NR)
+        for (int64_t i = from * NR; i < to * NR; i += 16)
+            __builtin_prefetch(keys->v + c * keys->v_rows + i, 0, 2);
+}
+
+/* Keys in a block: this one's and the next one's keys and values together take half of a second-level cache
+ * of 512 KiB. */
+INLINE int64_t block_keys(int64_t width) {
+    int64_t keys = 65536 / (int64_t)sizeof(float) / width / NR * NR;
+    return keys < NR ? NR : keys < BK ? keys : BK;
+}
+
+static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
+    state st = state_of(s);
+    int64_t block = block_keys(st.width), shares = (s->rows + MR - 1) / MR;
+    for (int64_t first = 0; first < keys->count; first += block) {
+        int64_t n = keys->count - first < block ? keys->count - first : block;
+        for (int64_t row = 0; row < s->rows; row += MR) {
+            prefetch_block(&st, keys, s->head_dim, first + block, block, row / MR, shares);
+            softmax_strip(s, &st, keys, row, first, n);
+        }
+    }
+}
+
+static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
+                        float *mass, int64_t stride) {
+    state st = state_of(s);
+    for (int64_t i = 0; i < s->rows; i++) {
+        float z = vsum(vload(st.sum + i * VW)), inverse = z == 0 ? 0 : 1 / z;
+        for (int c = 0; c < s->head_dim; c++) out[i * out_stride + c] = st.out[i * st.width + c] * inverse;
+        if (lse) lse[i * stride] = z == 0 ? -INFINITY : (st.max[i] + log2f(z)) * (float)M_LN2;
+        /* H = ln Z - N / Z with everything relative to the maximum. */
+        if (entropy) entropy[i * stride] = z == 0 ? 0 : (log2f(z) - st.moment[i] * inverse) * (float)M_LN2;
+        if (mass)
+            for (int j = 0; j < SIA_DECADES; j++)
+                mass[i * stride * SIA_DECADES + j] = st.mass[i * SIA_DECADES + j] * inverse;
+    }
+}
+
+#endif

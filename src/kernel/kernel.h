@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The contract between the attention functions and the kernels: one table of function pointers for each
+ * instruction set. docs/kernels.md has the picture of the data movement.
+ *
+ * Two layouts, made by the packing functions (NR = panel, the columns of a register tile):
+ *
+ *     column panels   x [rows][d]  to  [ceil(d/NR)][rows][NR]       numbers of a row in runs of NR
+ *     key panels      x [rows][d]  to  [ceil(rows/NR)][d][NR]       x transposed: NR rows side by side
+ *
+ * What is missing in the last panel of columns or keys is 0. */
+#ifndef SIA_KERNEL_KERNEL_H
+#define SIA_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+
+#include "position/table.h"
+
+enum {
+    SIA_BLOCK_Q = 96,  /* queries in a task of the forward pass and in a block of the backward pass */
+    SIA_BLOCK_K = 256, /* keys in a block of the forward pass, at most */
+    SIA_BLOCK_B = 96,  /* keys in a task of the backward pass */
+    SIA_MAX_DIM = 256,
+};
+
+/* ---------------------------------------------------------------------------------------------- packing */
+
+/* Rows of q or k on their way to the kernels: turned by the rotary slot, times a factor. */
+typedef struct sia_rows {
+    const float *x; /* row i at x + i * stride */
+    int64_t stride;
+    int64_t rows;
+    int head_dim;
+    const sia_tables *turn; /* NULL: not turned */
+    int64_t position;       /* of row 0 */
+    const float *factor;    /* [rows], or NULL */
+} sia_rows;
+
+/* ---------------------------------------------------------------------------------------------- forward */
+
+/* The running softmax of a block of queries. Begin, any number of stretches of keys in any order, end. */
+typedef struct sia_softmax {
+    int head_dim;
+    int64_t rows;       /* at most SIA_BLOCK_Q */
+    const float *scale; /* tables of this head, at t = 0 */
+    const float *bias;
+    const float *q; /* column panels of SIA_BLOCK_Q rows */
+    float *scratch; /* sia_kernel.softmax_floats(head_dim) of them, aligned */
+    bool statistics;
+} sia_softmax;
+
+/* A stretch of keys: key panels of k, column panels of v. */
+typedef struct sia_keys {
+    const float *k, *v;
+    int64_t v_rows; /* rows of a column panel of v */
+    int64_t count;
+    int64_t offset; /* position of query row 0 minus position of the first key */
+} sia_keys;
+
+/* ---------------------------------------------------------------------------------------------- backward */
+
+/* One block of keys (at most SIA_BLOCK_B) against one block of queries (at most SIA_BLOCK_Q). */
+typedef struct sia_gradient {
+    int head_dim;
+    int64_t q_rows, k_rows;
+    int64_t offset; /* position of query row 0 minus position of key row 0 */
+    const float *scale, *bias;
+    const float *q, *d_out;     /* column panels of SIA_BLOCK_Q rows */
+    const float *k, *k_t, *v_t; /* column panels of SIA_BLOCK_B rows; key panels */
+    const float *lse;           /* [q_rows] log2 of the row sums */
+    const float *delta;         /* [q_rows] d_out . out */
+    float *d_q;                 /* [q_rows rounded up][padded d], row-major */
+    float *d_k, *d_v;           /* [SIA_BLOCK_B][padded d], row-major, added to */
+    float *weights;             /* scratch: sia_kernel.gradient_floats() */
+} sia_gradient;
+
+/* ---------------------------------------------------------------------------------------------- decode */
+
+/* Few queries over a stretch of keys in the cache's type. Blocks are laid out by sia_cache (see decode.h). */
+typedef struct sia_decode {
+    int head_dim;
+    int rows;                  /* queries, at most SIA_DECODE_ROWS */
+    const float *q;            /* [rows][head_dim], turned and scaled */
+    const float *const *scale; /* [rows] tables at t = 0 */
+    const float *const *bias;
+    const int64_t
+        *limit; /* [rows] keys from the first one of the stretch that the row sees; may be below 1 */
+    const void *const *block; /* the blocks of the stretch, this head's part of each */
+    int64_t count;            /* keys in the stretch */
+    float *max, *sum;         /* [rows] */
+    float *out;               /* [rows][padded d], not yet divided by sum */
+} sia_decode;
+
+enum { SIA_DECODE_ROWS = 16, SIA_CACHE_BLOCK = 256 };
+
+/* ---------------------------------------------------------------------------------------------- the table */
+
+typedef struct sia_kernel {
+    const char *name;
+    bool (*supported)(void);
+    int panel; /* NR */
+    int lanes; /* VW */
+    int tile;  /* MR */
+
+    /* out: column panels, `panel_rows` rows from one to the next; rows x.rows to fill_rows - 1 are set to 0.
+     */
+    void (*pack_columns)(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows);
+    /* out: key panels. */
+    void (*pack_keys)(const sia_rows *x, float *out);
+    /* The way back for gradients: out[i] = unturned(x[i]) * factor[i] * constant, x dense rows of `width`. */
+    void (*unpack)(const sia_rows *out_shape, const float *x, int64_t width, float constant, float *out);
+
+    /* One row: out = x turned, times factor. */
+    void (*turn)(const sia_tables *tables, int d, int64_t position, float factor, const float *x, float *out);
+    /* out[i] = x[i] . y[i] over d numbers. */
+    void (*row_dots)(const float *x, int64_t x_stride, const float *y, int64_t y_stride, int64_t rows, int d,
+                     float *out);
+
+    size_t (*softmax_floats)(int head_dim);
+    void (*softmax_begin)(sia_softmax *s);
+    void (*softmax_keys)(sia_softmax *s, const sia_keys *keys);
+    /* out, lse (natural log), entropy (nats) and mass of row i at stride i times theirs; lse, entropy, mass
+     * may be NULL. */
+    void (*softmax_end)(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
+                        float *mass, int64_t stride);
+
+    size_t (*gradient_floats)(void);
+    /* The weights and dS of a block pair; then what each gradient gets of it. d_q is set when `first`, else
+     * added to. */
+    void (*gradient_weights)(const sia_gradient *g);
+    void (*gradient_q)(const sia_gradient *g, bool first);
+    void (*gradient_kv)(const sia_gradient *g);
+
+    size_t (*cache_block_bytes)(sia_type type, int head_dim);
+    /* One position of the cache: row i of block, from k (turned) and v of one head. */
+    void (*cache_write)(sia_type type, int head_dim, void *block, int row, const float *k, const float *v);
+    /* A block to float: key panels of k, column panels of v with SIA_CACHE_BLOCK rows. */
+    void (*cache_read)(sia_type type, int head_dim, const void *block, float *k, float *v);
+    void (*decode)(sia_type type, const sia_decode *d);
+
+    /* For `sia bench`: multiply-adds in registers alone, and a pass over memory. */
+    double (*fma_peak)(int64_t rounds);                   /* floating-point operations done */
+    float (*read_memory)(const float *x, int64_t floats); /* their sum */
+} sia_kernel;
+
+/* Every set that was compiled, best last, ended by NULL. */
+extern const sia_kernel *const sia_kernel_table[];
+
+/* The best that the processor has, or the one that SIA_ISA names; chosen once. */
+const sia_kernel *sia_kernel_get(void);
+
+/* SIA_ARGUMENT when SIA_ISA names a set that is not known or that the processor lacks. */
+sia_status sia_kernel_check(sia_error *err);
+
+/* For the tests: makes sia_kernel_get return this one (NULL: choose again). Not while other threads compute.
+ */
+void sia_kernel_set(const sia_kernel *kernel);
+
+/* d rounded up to whole panels. */
+static inline int64_t sia_padded(const sia_kernel *kernel, int64_t n) {
+    return (n + kernel->panel - 1) / kernel->panel * kernel->panel;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the machine can do, for `sia bench` to compare with: multiply-adds that never leave the registers, and
+ * a pass over memory that does nothing but add. */
+#ifndef SIA_KERNEL_MEASURE_H
+#define SIA_KERNEL_MEASURE_H
+
+#include "kernel/tile.h"
+
+/* One tile of chains: enough of them to cover a latency of 4 at two a cycle, with registers left for the
+ * operands. The start of each chain is hidden from the compiler: chains that it knows to be equal it merges,
+ * and the peak comes out too high. */
+NOINLINE double fma_peak(int64_t rounds) {
+    tile c;
+    vf x = vdup(0.999f), y = vdup(0.001f);
+    FOR_ROWS(FOR_VECTORS(c.sum[r][v] = vdup((float)(r * NV + v)); KEEP_IN_REGISTER(c.sum[r][v]);))
+    KEEP_IN_REGISTER(x);
+    KEEP_IN_REGISTER(y);
+    for (int64_t round = 0; round < rounds; round++) FOR_ROWS(FOR_VECTORS(vaccumulate(&c.sum[r][v], x, y);))
+    FOR_ROWS(FOR_VECTORS(KEEP_IN_REGISTER(c.sum[r][v]);))
+    return (double)rounds * MR * NV * VW * 2;
+}
+
+NOINLINE float read_memory(const float *x, int64_t floats) {
+    vf sum[8] = {0};
+    for (int64_t i = 0; i + 8 * VW <= floats; i += 8 * VW) {
+        __builtin_prefetch(x + i + 1024);
+        if (VW > 4) __builtin_prefetch(x + i + 1024 + 16);
+        for (int j = 0; j < 8; j++) sum[j] += vload(x + i + j * VW);
+    }
+    for (int j = 1; j < 8; j++) sum[0] += sum[j];
+    return vsum(sum[0]);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Packing: rows of q, k, v, dO into the layouts of kernel.h, turned by the rotary slot on the way, and the
+ * way back.
+ *
+ *     (x, y) of a pair  ->  (x cos - y sin, x sin + y cos),  angle = position * frequency
+ *
+ * cos and sin of the position come from two tables, coarse and fine, by the addition theorems. Work is in
+ * groups of 8 rows and 8 columns (head_dim is a multiple of 8) whatever the width of a vector: with NR a
+ * multiple of 8 everything is whole. */
+#ifndef SIA_KERNEL_PACK_H
+#define SIA_KERNEL_PACK_H
+
+#include "kernel/kernel.h"
+#include "kernel/tile.h"
+
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v8_in_memory __attribute__((vector_size(32), aligned(4), may_alias));
+
+INLINE v8 load8(const float *p) { return *(const v8_in_memory *)p; }
+INLINE void store8(float *p, v8 x) { *(v8_in_memory *)p = x; }
+
+/* cosine[i], sine[i] of the pairs at a position. */
+INLINE void angles_at(const sia_tables *t, int64_t position, float *restrict cosine, float *restrict sine) {
+    int n = t->turning;
+    const float *restrict f = t->fine + position % SIA_ROTARY_FINE * 2 * n;
+    const float *restrict c = t->coarse + position / SIA_ROTARY_FINE * 2 * n;
+    for (int i = 0; i < n; i++) {
+        cosine[i] = c[i] * f[i] - c[n + i] * f[n + i];
+        sine[i] = c[n + i] * f[i] + c[i] * f[n + i];
+    }
+}
+
+/* out = x turned (by = 1) or turned back (by = -1), times factor. */
+INLINE void turn_row(const sia_tables *t, int d, int64_t position, float by, float factor,
+                     const float *restrict x, float *restrict out) {
+    float cosine[SIA_MAX_DIM / 2], sine[SIA_MAX_DIM / 2];
+    int half = d / 2, n = t->turning;
+    angles_at(t, position, cosine, sine);
+    for (int i = 0; i < n; i++) {
+        cosine[i] *= factor;
+        sine[i] *= by * factor;
+    }
+    if (t->pairs == SIA_PAIRS_HALVES) {
+        for (int i = 0; i < n; i++) {
+            out[i] = x[i] * cosine[i] - x[i + half] * sine[i];
+            out[i + half] = x[i] * sine[i] + x[i + half] * cosine[i];
+        }
+        for (int i = n; i < half; i++) {
+            out[i] = x[i] * factor;
+            out[i + half] = x[i + half] * factor;
+        }
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        out[2 * i] = x[2 * i] * cosine[i] - x[2 * i + 1] * sine[i];
+        out[2 * i + 1] = x[2 * i] * sine[i] + x[2 * i + 1] * cosine[i];
+    }
+    for (int i = 2 * n; i < d; i++) out[i] = x[i] * factor;
+}
+
+/* Row i of x, turned and scaled: either where it lies, or in `room`. */
+INLINE const float *row_ready(const sia_rows *x, int64_t i, float *room) {
+    const float *row = x->x + i * x->stride;
+    float factor = x->factor ? x->factor[i] : 1;
+    if (x->turn && x->turn->turning) {
+        turn_row(x->turn, x->head_dim, x->position + i, 1, factor, row, room);
+        return room;
+    }
+    if (!x->factor) return row;
+    for (int c = 0; c < x->head_dim; c++) room[c] = row[c] * factor;
+    return room;
+}
+
+/* Rows lie far apart, where the hardware does not guess what comes next. */
+INLINE void prefetch_row(const sia_rows *x, int64_t i) {
+    if (i >= x->rows) return;
+    for (int c = 0; c < x->head_dim; c += 16) __builtin_prefetch(x->x + i * x->stride + c);
+}
+
+enum { ROWS_AHEAD = 12 };
+
+static void pack_columns(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows) {
+    float room[SIA_MAX_DIM];
+    int d = x->head_dim, whole = d / NR * NR;
+    for (int64_t i = 0; i < x->rows; i++) {
+        prefetch_row(x, i + ROWS_AHEAD);
+        const float *row = row_ready(x, i, room);
+        float *to = out + i * NR;
+        int c = 0;
+        for (; c < whole; c += NR, to += panel_rows * NR)
+            for (int j = 0; j < NR; j += VW) vstore(to + j, vload(row + c + j));
+        for (; c < d; c += 8) store8(to + c % NR, load8(row + c));
+        for (; c % NR; c += 8) store8(to + c % NR, (v8){0});
+    }
+    int panels = (d + NR - 1) / NR;
+    for (int p = 0; p < panels && x->rows < fill_rows; p++)
+        memset(out + (p * panel_rows + x->rows) * NR, 0, (size_t)(fill_rows - x->rows) * NR * sizeof(float));
+}
+
+/* Two rows' numbers, one of each in turn: three rounds of this over 8 rows transpose them. */
+#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+
+INLINE void transpose8(v8 r[8]) {
+    v8 t[8];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4; i++) {
+            t[2 * i] = ZIP_LOW(r[i], r[i + 4]);
+            t[2 * i + 1] = ZIP_HIGH(r[i], r[i + 4]);
+        }
+        for (int i = 0; i < 8; i++) r[i] = t[i];
+    }
+}
+
+static void pack_keys(const sia_rows *x, float *out) {
+    float room[8][SIA_MAX_DIM];
+    static const float nothing[SIA_MAX_DIM];
+    int d = x->head_dim;
+    int64_t rows = (x->rows + NR - 1) / NR * NR;
+    for (int64_t first = 0; first < rows; first += 8) {
+        const float *row[8];
+        for (int i = 0; i < 8; i++) prefetch_row(x, first + 8 + i);
+        for (int i = 0; i < 8; i++) row[i] = first + i < x->rows ? row_ready(x, first + i, room[i]) : nothing;
+        float *panel = out + first / NR * NR * d + first % NR;
+        for (int c = 0; c < d; c += 8) {
+            v8 block[8];
+            for (int i = 0; i < 8; i++) block[i] = load8(row[i] + c);
+            transpose8(block);
+            for (int i = 0; i < 8; i++) store8(panel + (c + i) * NR, block[i]);
+        }
+    }
+}
+
+static void unpack(const sia_rows *shape, const float *x, int64_t width, float constant, float *out) {
+    int d = shape->head_dim;
+    for (int64_t i = 0; i < shape->rows; i++) {
+        const float *row = x + i * width;
+        float *to = out + i * shape->stride;
+        float factor = constant * (shape->factor ? shape->factor[i] : 1);
+        if (shape->turn && shape->turn->turning)
+            turn_row(shape->turn, d, shape->position + i, -1, factor, row, to);
+        else
+            for (int c = 0; c < d; c++) to[c] = row[c] * factor;
+    }
+}
+
+static void turn(const sia_tables *tables, int d, int64_t position, float factor, const float *x,
+                 float *out) {
+    turn_row(tables, d, position, 1, factor, x, out);
+}
+
+/* out[i] = x[i] . y[i] */
+static void row_dots(const float *x, int64_t x_stride, const float *y, int64_t y_stride, int64_t rows, int d,
+                     float *out) {
+    for (int64_t i = 0; i < rows; i++) {
+        v8 sum = {0};
+        for (int c = 0; c < d; c += 8) sum += load8(x + i * x_stride + c) * load8(y + i * y_stride + c);
+        out[i] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+    }
+}
+
+#endif

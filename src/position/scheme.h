@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a scheme's slots compute, in double. Everything that a kernel uses is filled from here. */
+#ifndef SIA_POSITION_SCHEME_H
+#define SIA_POSITION_SCHEME_H
+
+#include "sia.h"
+
+/* Fills every field that is 0 with its default and checks all of them for this scheme. */
+sia_status sia_config_complete(sia_scheme *scheme, sia_attention_config *config, sia_error *err);
+
+/* The distance slot: scale[i], bias[i] for t = first + i >= 0. */
+void sia_distance_values(sia_scheme scheme, const sia_attention_config *config, int head, int64_t first,
+                         int64_t count, double *scale, double *bias);
+
+/* The rotary slot: angular frequency of each of the head_dim/2 pairs, 0 for a pair that does not turn. The
+ * pairs that turn come first; returns how many they are. */
+int sia_rotary_frequencies(sia_scheme scheme, const sia_attention_config *config, double *frequency);
+
+/* The row slot without logn's s[head] and ln N: sharp's constant, and the factor that yarn puts on the
+ * logits. */
+double sia_row_constant(sia_scheme scheme, const sia_attention_config *config);
+
+#endif
