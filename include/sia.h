@@ -426,7 +426,7 @@ SIA_API sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t 
  *
  *     sia_windows_create(&w, val, 16 * 256, 64, &err);
  *     sia_windows_read(w, i, 1, 0, ids, &err);                          window i: one sequence of 4096 + 1
- *     for (p = 0; p < 16; p++) sia_windows_read(w, i, 16, p, ids, &err);           or 16 sequences of 256 + 1 */
+ *     for (p = 0; p < 16; p++) sia_windows_read(w, i, 16, p, ids, &err);    or 16 sequences of 256 + 1 */
 typedef struct sia_windows sia_windows;
 
 /* c must have been scanned; borrowed. At most `count` windows (0: all that there are), spread evenly over

@@ -174,13 +174,14 @@ static sia_status check(const sia_haystack *h, int needles, int digits, sia_erro
     return SIA_OK;
 }
 
-static sia_status make(pieces *p, draws *d, int count, sia_needle *needles, uint32_t *ids, uint8_t *mask) {
+static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NEEDLES_MOST], uint32_t *ids,
+                       uint8_t *mask) {
     const sia_haystack *h = p->h;
     for (int i = 0; i < count; i++) put_needle(p, &needles[i]);
     int64_t sentences = p->count;
     /* The order of the answer; the needles' places in the text are drawn for the order they have now. */
     sia_needle asked[SIA_NEEDLES_MOST];
-    memcpy(asked, needles, (size_t)count * sizeof *needles);
+    memcpy(asked, needles, sizeof asked);
     if (h->name_cities) shuffle(asked, count, d);
     put_question(p, asked, count);
     int64_t answer = p->count;
@@ -209,7 +210,7 @@ static sia_status make(pieces *p, draws *d, int count, sia_needle *needles, uint
         for (int j = 0; j < count; j++)
             if (strcmp(asked[i].city, needles[j].city) == 0) asked[i].first = needles[j].first;
     }
-    memcpy(needles, asked, (size_t)count * sizeof *needles);
+    memcpy(needles, asked, sizeof asked);
     return SIA_OK;
 }
 
@@ -228,7 +229,7 @@ sia_status sia_haystack_read(const sia_haystack *h, uint64_t n, uint32_t *ids, u
     p->err = err;
     draw_needles(h, count, digits, &d, own);
     status = make(p, &d, count, own, ids, mask);
-    if (!status && needles) memcpy(needles, own, (size_t)count * sizeof *needles);
+    for (int i = 0; !status && needles && i < count; i++) needles[i] = own[i];
     free(p);
     return status;
 }

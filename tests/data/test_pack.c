@@ -157,6 +157,7 @@ static void test_folders(void **state) {
 /* 40 MB as one document are encoded in chunks; the tokens are those of the text encoded at once. */
 static void test_chunks(void **state) {
     (void)state;
+    SKIP_WITH_THREAD_SANITIZER();
     NEED_REAL_DATA("books-train.txt");
     char path[512];
     (void)snprintf(path, sizeof path, "%s", real_data("books-train.txt"));

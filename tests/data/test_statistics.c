@@ -28,6 +28,7 @@ static const sia_statistics_at *at_distance(const sia_statistics *r, int64_t dis
  * 2 - H(that). */
 static void test_markov(void **state) {
     (void)state;
+    SKIP_WITH_THREAD_SANITIZER();
     static const double change[] = {0.5, 0.3, 0.1, 0.02};
     for (int c = 0; c < 4; c++) {
         for (int i = 1; i < COUNT; i++)
@@ -54,6 +55,7 @@ static void test_markov(void **state) {
  * of it is large. */
 static void test_independent_zipf(void **state) {
     (void)state;
+    SKIP_WITH_THREAD_SANITIZER();
     enum { TYPES = 20000 };
     static double upto[TYPES];
     double sum = 0;
