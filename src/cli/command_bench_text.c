@@ -152,7 +152,7 @@ static int ascending(const void *a, const void *b) {
 
 /* The median over the rounds of scale * over / under (of scale / under without over). */
 static double median(const double *over, const double *under, double scale, int rounds) {
-    double values[MAX_ROUNDS];
+    double values[MAX_ROUNDS] = {0};
     for (int i = 0; i < rounds; i++) values[i] = scale * (over ? over[i] : 1) / under[i];
     qsort(values, (size_t)rounds, sizeof *values, ascending);
     return rounds % 2 ? values[rounds / 2] : (values[rounds / 2 - 1] + values[rounds / 2]) / 2;
@@ -193,7 +193,7 @@ static void report(const bench *b, const cli_args *args, double training, int ro
         printf("  encode / peer          %6.2f   %s\n", over_peer,
                b->peer_tokens == b->tokens ? "(the same number of tokens)" : "(another number of tokens)");
     if (training > 0)
-        printf("  training               %6.2f s for %s tokens\n", training, cli_text(args, "train"));
+        printf("  training               %6.2f s for %d tokens\n", training, (int)cli_int(args, "train"));
 }
 
 /* -------------------------------------------------------------------------------------------------- the
@@ -225,7 +225,7 @@ static sia_status run_bench(bench *b, const cli_args *args, sia_error *err) {
     sia_status status = open_tokenizer(b, args, &training, err);
     if (!status) status = sia_splitter_create(&b->splitter, err);
     if (!status && cli_text(args, "peer")) status = start_peer(b, cli_text(args, "peer"), err);
-    b->ids = malloc(b->bytes * sizeof *b->ids);
+    b->ids = malloc((b->bytes + 1) * sizeof *b->ids);
     if (!status && !b->ids) status = sia_fail_memory(err, b->bytes * sizeof *b->ids, "tokens");
     /* Round -1 is not counted: pages are touched for the first time, the peer loads its files. */
     for (int round = -1; round < rounds && !status; round++)

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const char *program;
 static char folder[] = "/tmp/sia-test-XXXXXX";
 
 /* Run by sh in an empty folder, in this order; $SIA is the program. says: part of stdout and stderr together.
@@ -170,7 +171,7 @@ static void test_stopped(void **state) {
     if (child == 0) {
         int null = open("/dev/null", O_WRONLY);
         if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0)
-            (void)execl(getenv("SIA"), "sia", "tokenizer", "encode", "--tokenizer", tokenizer, "--out", out,
+            (void)execl(program, "sia", "tokenizer", "encode", "--tokenizer", tokenizer, "--out", out,
                         (char *)NULL);
         _exit(127);
     }
@@ -197,7 +198,8 @@ static void test_stopped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_stopped)};
-    if (!getenv("SIA")) {
+    program = getenv("SIA");
+    if (!program) {
         (void)fprintf(stderr, "want the program's path in SIA\n");
         return 1;
     }
