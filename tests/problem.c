@@ -12,6 +12,16 @@
 
 #include "base/random.h"
 
+const sia_kernel *test_kernel(int i) {
+    for (int j = 0; sia_kernel_table[j]; j++)
+        if (sia_kernel_table[j]->supported() && i-- == 0) return sia_kernel_table[j];
+#ifdef __x86_64__
+    extern const sia_kernel sia_kernel_wide;
+    if (sia_kernel_wide.supported() && i == 0) return &sia_kernel_wide;
+#endif
+    return NULL;
+}
+
 static tensor tensor_create(int64_t count) {
     tensor t = {.count = count,
                 .f = calloc((size_t)count, sizeof(float)),

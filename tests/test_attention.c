@@ -99,7 +99,7 @@ static bool check_scheme(const sia_kernel *kernel, const char *scheme, const sha
 static void every_scheme_and_shape(void **state) {
     (void)state;
     bool good = true;
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++)
             good = check_scheme(kernel, *scheme, shapes, SHAPES) && good;
         for (const char *const *scheme = more_schemes; *scheme; scheme++)
@@ -111,7 +111,7 @@ static void every_scheme_and_shape(void **state) {
 static void long_sequences(void **state) {
     (void)state;
     bool good = true;
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         good = check_scheme(kernel, "si+prope", long_shapes, 2) && good;
         good = check_scheme(kernel, "logn+rope", long_shapes, 1) && good;
     }
@@ -120,7 +120,7 @@ static void long_sequences(void **state) {
 
 static void adjacent_pairs(void **state) {
     (void)state;
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         sia_attention_config config = {.pairs = SIA_PAIRS_ADJACENT};
         problem p = problem_create("si+rope", shapes[13], &config, 7, 1);
         problem_oracle(&p, true);
@@ -145,7 +145,7 @@ static void power_law(void *context, int head, int heads, int64_t first, int64_t
 static void distance_slot_of_ones_own(void **state) {
     (void)state;
     double exponent = 0.7;
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         sia_attention_config config = {.fill = power_law, .fill_context = &exponent};
         problem p = problem_create("prope", shapes[11], &config, 8, 1);
         assert_string_equal(sia_attention_scheme(p.a), "own+prope");
@@ -169,38 +169,38 @@ static void parameters(void **state) {
         {.prope_share = 0.25, .prope_base = 31},
         {.rotary_base = 500, .train_len = 16, .eval_len = 4096},
     };
-    FOR_EACH_ISA(kernel)
-    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
-        problem p = problem_create(i == 5 ? "si+yarn" : "si+prope", shapes[8], &configs[i], 9, 1);
-        problem_oracle(&p, true);
-        problem_forward(&p);
-        problem_backward(&p);
-        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
-        assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND);
-        assert_true(tensor_error(&p.d_k) < GRADIENT_BOUND);
-        problem_destroy(&p);
-    }
+    FOR_EACH_ISA (kernel)
+        for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+            problem p = problem_create(i == 5 ? "si+yarn" : "si+prope", shapes[8], &configs[i], 9, 1);
+            problem_oracle(&p, true);
+            problem_forward(&p);
+            problem_backward(&p);
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND);
+            assert_true(tensor_error(&p.d_k) < GRADIENT_BOUND);
+            problem_destroy(&p);
+        }
 }
 
 static void statistics(void **state) {
     (void)state;
     static const int which[] = {0, 6, 8, 12, 16, 18, 20, 21};
-    FOR_EACH_ISA(kernel)
-    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
-        problem p = problem_create(i % 2 ? "nope" : "si+prope", shapes[which[i]], NULL, 10, 2);
-        problem_oracle(&p, false);
-        sia_error err;
-        sia_forward io = {
-            .q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .entropy = p.entropy.f, .mass = p.mass.f};
-        if (sia_attention_forward(p.a, p.shape.span, &io, NULL, &err)) fail_msg("%s", err.text);
-        double entropy = tensor_error(&p.entropy), mass = tensor_error(&p.mass);
-        printf("%-9s statistics of shape %d: entropy %.1e, mass %.1e, bound %.0e\n", kernel->name, which[i],
-               entropy, mass, FORWARD_BOUND);
-        assert_true(entropy < FORWARD_BOUND);
-        assert_true(mass < FORWARD_BOUND);
-        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
-        problem_destroy(&p);
-    }
+    FOR_EACH_ISA (kernel)
+        for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+            problem p = problem_create(i % 2 ? "nope" : "si+prope", shapes[which[i]], NULL, 10, 2);
+            problem_oracle(&p, false);
+            sia_error err;
+            sia_forward io = {
+                .q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .entropy = p.entropy.f, .mass = p.mass.f};
+            if (sia_attention_forward(p.a, p.shape.span, &io, NULL, &err)) fail_msg("%s", err.text);
+            double entropy = tensor_error(&p.entropy), mass = tensor_error(&p.mass);
+            printf("%-9s statistics of shape %d: entropy %.1e, mass %.1e, bound %.0e\n", kernel->name,
+                   which[i], entropy, mass, FORWARD_BOUND);
+            assert_true(entropy < FORWARD_BOUND);
+            assert_true(mass < FORWARD_BOUND);
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
+        }
 }
 
 int main(void) {

@@ -102,6 +102,7 @@ static void creating(void **state) {
         assert_int_equal(status, creations[i].status);
         assert_string_equal(err.text, creations[i].sentence);
         assert_true((a != NULL) == (status == SIA_OK));
+        sia_attention_destroy(a);
         assert_int_equal(sia_attention_create(&a, creations[i].scheme, &creations[i].config, NULL),
                          status); /* err may be NULL */
         sia_attention_destroy(a);

@@ -31,49 +31,52 @@ static void threads_same_bits(void **state) {
     const int threads[] = {1, 2, 3, 8};
     const shape shapes[] = {{3, 1, 64, {.q_len = 500, .k_len = 500}},
                             {1, 1, 40, {.q_len = 333, .k_len = 333}}};
-    FOR_EACH_ISA(kernel)
-    for (int s = 0; s < 2; s++) {
-        problem reference = {0};
-        for (int i = 0; i < 4; i++) {
-            sia_attention_config config = {.threads = threads[i]};
-            problem p = problem_create("logn+si+prope", shapes[s], &config, 30, 1);
-            problem_forward(&p);
-            problem_backward(&p);
-            if (i == 0) {
-                reference = p;
-                continue;
+    FOR_EACH_ISA (kernel)
+        for (int s = 0; s < 2; s++) {
+            problem reference = {0};
+            for (int i = 0; i < 4; i++) {
+                sia_attention_config config = {.threads = threads[i]};
+                problem p = problem_create("logn+si+prope", shapes[s], &config, 30, 1);
+                problem_forward(&p);
+                problem_backward(&p);
+                if (i == 0) {
+                    reference = p;
+                    continue;
+                }
+                same_floats(&p.out, &reference.out);
+                same_floats(&p.lse, &reference.lse);
+                same_floats(&p.d_q, &reference.d_q);
+                same_floats(&p.d_k, &reference.d_k);
+                same_floats(&p.d_v, &reference.d_v);
+                same_floats(&p.d_s, &reference.d_s);
+                problem_destroy(&p);
             }
-            same_floats(&p.out, &reference.out);
-            same_floats(&p.lse, &reference.lse);
-            same_floats(&p.d_q, &reference.d_q);
-            same_floats(&p.d_k, &reference.d_k);
-            same_floats(&p.d_v, &reference.d_v);
-            same_floats(&p.d_s, &reference.d_s);
-            problem_destroy(&p);
+            problem_destroy(&reference);
         }
-        problem_destroy(&reference);
-    }
 }
 
 /* A sequence in chunks of queries, each with all the keys before it, equals the whole. */
 static void chunks_equal_the_whole(void **state) {
     (void)state;
     const int64_t n = 300, chunk = 77;
-    FOR_EACH_ISA(kernel)
-    for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
-        problem p = problem_create(*scheme, (shape){2, 1, 48, {.q_len = n, .k_len = n}}, NULL, 31, 1);
-        problem_oracle(&p, false);
-        sia_error err;
-        for (int64_t first = 0; first < n; first += chunk) {
-            int64_t rows = n - first < chunk ? n - first : chunk, at = first * 2 * 48;
-            sia_span span = {.q_len = rows, .k_len = first + rows, .q_pos = first};
-            sia_forward io = {
-                .q = p.q.f + at, .k = p.k.f, .v = p.v.f, .logn = p.logn ? p.s.f : NULL, .out = p.out.f + at};
-            if (sia_attention_forward(p.a, span, &io, NULL, &err)) fail_msg("%s", err.text);
+    FOR_EACH_ISA (kernel)
+        for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
+            problem p = problem_create(*scheme, (shape){2, 1, 48, {.q_len = n, .k_len = n}}, NULL, 31, 1);
+            problem_oracle(&p, false);
+            sia_error err;
+            for (int64_t first = 0; first < n; first += chunk) {
+                int64_t rows = n - first < chunk ? n - first : chunk, at = first * 2 * 48;
+                sia_span span = {.q_len = rows, .k_len = first + rows, .q_pos = first};
+                sia_forward io = {.q = p.q.f + at,
+                                  .k = p.k.f,
+                                  .v = p.v.f,
+                                  .logn = p.logn ? p.s.f : NULL,
+                                  .out = p.out.f + at};
+                if (sia_attention_forward(p.a, span, &io, NULL, &err)) fail_msg("%s", err.text);
+            }
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
         }
-        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
-        problem_destroy(&p);
-    }
 }
 
 /* Two halves of the keys, merged by their row sums, equal the whole: what a ring of machines does. */
@@ -118,54 +121,56 @@ static void nan_stays(void **state) {
     (void)state;
     enum { N = 230, D = 24, ROW = 101 };
     const float bad[] = {NAN, INFINITY, -INFINITY};
-    FOR_EACH_ISA(kernel)
-    for (int kind = 0; kind < 3; kind++)
-        for (int where = 0; where < 4; where++) {
-            problem p = problem_create("si+prope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 33, 1);
-            tensor *input[] = {&p.q, &p.k, &p.v, &p.d_out};
-            float payload; /* a NaN that carries a number, too */
-            memcpy(&payload, &(uint32_t){0x7fc00001}, 4);
-            for (int j = 0; j < D; j++)
-                input[where]->f[ROW * D + j] = j == 3 ? bad[kind] : j == 4 && kind == 0 ? payload : 0;
-            problem_forward(&p);
-            check_finite(&p.out, D, 0, ROW, true, "out");
-            if (where == 0) check_finite(&p.out, D, ROW + 1, N, true, "out after a NaN in q");
-            if (where == 0 && kind == 0) check_finite(&p.out, D, ROW, ROW + 1, false, "out of a NaN in q");
-            if (where == 1 && kind == 0) check_finite(&p.out, D, ROW, N, false, "out of a NaN in k");
-            if (where == 2)
-                for (int64_t i = ROW; i < N; i++) assert_false(isfinite(p.out.f[i * D + 3]));
-            problem_backward(&p);
-            check_finite(&p.d_q, D, 0, ROW, true, "d_q");
-            if (where == 0 || where == 3) { /* the query's own row, and the keys that it sees */
-                check_finite(&p.d_q, D, ROW + 1, N, true, "d_q");
-                check_finite(&p.d_k, D, ROW + 1, N, true, "d_k");
-                check_finite(&p.d_v, D, ROW + 1, N, true, "d_v");
+    FOR_EACH_ISA (kernel)
+        for (int kind = 0; kind < 3; kind++)
+            for (int where = 0; where < 4; where++) {
+                problem p =
+                    problem_create("si+prope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 33, 1);
+                tensor *input[] = {&p.q, &p.k, &p.v, &p.d_out};
+                float payload; /* a NaN that carries a number, too */
+                memcpy(&payload, &(uint32_t){0x7fc00001}, 4);
+                for (int j = 0; j < D; j++)
+                    input[where]->f[ROW * D + j] = j == 3 ? bad[kind] : j == 4 && kind == 0 ? payload : 0;
+                problem_forward(&p);
+                check_finite(&p.out, D, 0, ROW, true, "out");
+                if (where == 0) check_finite(&p.out, D, ROW + 1, N, true, "out after a NaN in q");
+                if (where == 0 && kind == 0)
+                    check_finite(&p.out, D, ROW, ROW + 1, false, "out of a NaN in q");
+                if (where == 1 && kind == 0) check_finite(&p.out, D, ROW, N, false, "out of a NaN in k");
+                if (where == 2)
+                    for (int64_t i = ROW; i < N; i++) assert_false(isfinite(p.out.f[i * D + 3]));
+                problem_backward(&p);
+                check_finite(&p.d_q, D, 0, ROW, true, "d_q");
+                if (where == 0 || where == 3) { /* the query's own row, and the keys that it sees */
+                    check_finite(&p.d_q, D, ROW + 1, N, true, "d_q");
+                    check_finite(&p.d_k, D, ROW + 1, N, true, "d_k");
+                    check_finite(&p.d_v, D, ROW + 1, N, true, "d_v");
+                }
+                problem_destroy(&p);
             }
-            problem_destroy(&p);
-        }
 }
 
 static void extremes(void **state) {
     (void)state;
     const double sizes[] = {0, 1e-30, 1e-20, 30, 1e3, 1e15};
-    FOR_EACH_ISA(kernel)
-    for (int i = 0; i < 6; i++) {
-        problem p =
-            problem_create("nope", (shape){1, 1, 32, {.q_len = 150, .k_len = 150}}, NULL, 34, sizes[i]);
-        problem_oracle(&p, true);
-        problem_forward(&p);
-        problem_backward(&p);
-        check_finite(&p.out, 1, 0, p.out.count, true, "out");
-        check_finite(&p.d_q, 1, 0, p.d_q.count, true, "d_q");
-        check_finite(&p.d_k, 1, 0, p.d_k.count, true, "d_k");
-        /* Logits of 1e4 and more carry their own rounding: an error of 1e-7 of them is one of 1e-3 in the
-         * weight. */
-        if (sizes[i] <= 30) assert_true(tensor_error(&p.out) < 1e-3);
-        if (sizes[i] <= 1) assert_true(tensor_error(&p.out) < FORWARD_BOUND);
-        problem_destroy(&p);
-    }
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 6; i++) {
+            problem p =
+                problem_create("nope", (shape){1, 1, 32, {.q_len = 150, .k_len = 150}}, NULL, 34, sizes[i]);
+            problem_oracle(&p, true);
+            problem_forward(&p);
+            problem_backward(&p);
+            check_finite(&p.out, 1, 0, p.out.count, true, "out");
+            check_finite(&p.d_q, 1, 0, p.d_q.count, true, "d_q");
+            check_finite(&p.d_k, 1, 0, p.d_k.count, true, "d_k");
+            /* Logits of 1e4 and more carry their own rounding: an error of 1e-7 of them is one of 1e-3 in the
+             * weight. */
+            if (sizes[i] <= 30) assert_true(tensor_error(&p.out) < 1e-3);
+            if (sizes[i] <= 1) assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
+        }
     /* Logits of exactly +-1e4: the largest takes all. */
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         problem p = problem_create("nope", (shape){1, 1, 16, {.q_len = 40, .k_len = 40}}, NULL, 35, 0);
         for (int i = 0; i < 40; i++) {
             p.q.f[i * 16] = 200;
@@ -189,7 +194,7 @@ static void extremes(void **state) {
 static void strides(void **state) {
     (void)state;
     enum { N = 70, H = 2, D = 16, ROW = 3 * H * D };
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         problem p =
             problem_create("si+rope", (shape){H, H, D, {.q_len = N, .k_len = N, .batch = 2}}, NULL, 36, 1);
         problem_forward(&p);
@@ -247,7 +252,7 @@ static void strides(void **state) {
 static void borrowed_workspace(void **state) {
     (void)state;
     enum { GUARD = 4096 };
-    FOR_EACH_ISA(kernel) {
+    FOR_EACH_ISA (kernel) {
         problem p = problem_create("logn+rope", (shape){2, 1, 40, {.q_len = 130, .k_len = 130}}, NULL, 37, 1);
         problem_oracle(&p, true);
         size_t bytes[2] = {sia_attention_workspace(p.a, p.shape.span, SIA_PASS_FORWARD),
