@@ -196,7 +196,7 @@ static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NE
         return sia_fail(p->err, SIA_ARGUMENT, "length %lld: the corpus has %lld tokens", (long long)h->length,
                         (long long)sia_corpus_tokens(h->corpus));
     int64_t first = (int64_t)below(d, (uint64_t)(sia_corpus_tokens(h->corpus) - text) + 1),
-            places[SIA_NEEDLES_MOST];
+            places[SIA_NEEDLES_MOST] = {0};
     for (int i = 0; i < count; i++) places[i] = (int64_t)below(d, (uint64_t)text + 1);
     qsort(places, (size_t)count, sizeof *places, by_place);
     ids[0] = sia_tokenizer_end_of_text(h->tokenizer);

@@ -46,13 +46,12 @@ static bool is_binary(const char *text, size_t size) {
 static sia_status append(sia_inputs *inputs, const char *path, char *held, size_t size, sia_error *err) {
     size_t bytes = ((size_t)inputs->count + 1) * sizeof *inputs->list;
     sia_input *larger = realloc(inputs->list, bytes);
-    char *copy = strdup(path);
-    if (larger) inputs->list = larger;
-    if (!larger || !copy) {
-        free(copy);
-        return sia_fail_memory(err, bytes, path);
-    }
-    inputs->list[inputs->count++] = (sia_input){copy, held, size};
+    if (!larger) return sia_fail_memory(err, bytes, path);
+    inputs->list = larger;
+    sia_input *input = &inputs->list[inputs->count];
+    *input = (sia_input){strdup(path), held, size};
+    if (!input->path) return sia_fail_memory(err, strlen(path), path);
+    inputs->count++;
     inputs->bytes += (int64_t)size;
     return SIA_OK;
 }

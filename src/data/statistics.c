@@ -18,6 +18,7 @@ typedef struct job {
     int64_t *counts;    /* [types] */
     uint16_t *class_of; /* [count] the symbols as classes */
     uint32_t *table;    /* [classes, classes] */
+    double *margins;    /* [2, classes] its sums by row and by column */
 } job;
 
 typedef struct ranked {
@@ -138,8 +139,8 @@ static void count_range(job *j, pair_range range, int64_t *rare, int64_t *again)
 
 static double table_information(const job *j, int64_t pairs) {
     size_t classes = (size_t)j->classes;
-    double *rows = calloc(classes * 2, sizeof *rows), *columns = rows + classes;
-    if (!rows) return NAN;
+    double *rows = j->margins, *columns = j->margins + classes;
+    memset(j->margins, 0, 2 * classes * sizeof *j->margins);
     for (size_t a = 0; a < classes; a++)
         for (size_t b = 0; b < classes; b++) {
             rows[a] += j->table[a * classes + b];
@@ -151,7 +152,6 @@ static double table_information(const job *j, int64_t pairs) {
             double joint = j->table[a * classes + b];
             if (joint > 0) sum += joint * log(joint * n / (rows[a] * columns[b]));
         }
-    free(rows);
     return sum / n;
 }
 
@@ -252,12 +252,15 @@ sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics
     job j = {.text = *text, .classes = classes, .seed = options ? options->seed : 0};
     j.class_of = calloc((size_t)text->count, sizeof *j.class_of);
     j.table = malloc((size_t)classes * (size_t)classes * sizeof *j.table);
+    j.margins = malloc((size_t)classes * 2 * sizeof *j.margins);
     sia_status status = SIA_OK;
-    if (!j.class_of || !j.table) status = sia_fail_memory(err, (size_t)text->count * 2, "statistics");
+    if (!j.class_of || !j.table || !j.margins)
+        status = sia_fail_memory(err, (size_t)text->count * 2, "statistics");
     if (!status) status = count_symbols(&j, result, err);
     if (!status) by_distance(&j, max_distance, result);
     free(j.class_of);
     free(j.table);
+    free(j.margins);
     free(j.counts);
     return status;
 }

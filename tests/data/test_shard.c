@@ -74,7 +74,7 @@ static void test_broken_shards(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof broken_shards / sizeof *broken_shards; i++) {
         const broken *b = &broken_shards[i];
-        char file[2048];
+        char file[2048] = {0};
         sia_error err = {0};
         sia_corpus *c = NULL;
         char *path = write_file("shard.bin", file, build(b, file));
@@ -95,7 +95,7 @@ static void test_broken_shards(void **state) {
 /* Without a scan a token is checked when it is read, and not before. */
 static void test_outside_when_read(void **state) {
     (void)state;
-    char file[2048];
+    char file[2048] = {0};
     uint32_t ids[10];
     sia_error err;
     sia_corpus *c;
