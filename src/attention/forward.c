@@ -29,7 +29,7 @@ typedef struct forward {
 
 static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
     *factors = sia_carve_floats(c, SIA_BLOCK_Q);
-    *q = sia_carve_floats(c, SIA_BLOCK_Q * f->a->config.head_dim + 8);
+    *q = sia_carve_floats(c, SIA_BLOCK_Q * f->width);
     *softmax = sia_carve_floats(c, (int64_t)f->kernel->softmax_floats(f->a->config.head_dim));
 }
 
@@ -93,7 +93,7 @@ static void attend(const forward *f, int64_t group, int head, int64_t block, int
                   .position = s->q_pos + first,
                   .factor =
                       sia_row_factors(f->a, f->tables, f->io.logn, head, s->q_pos + first, rows, factors)};
-    f->kernel->pack_strips(&x, q, SIA_BLOCK_Q);
+    f->kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
 
     sia_softmax softmax = {.head_dim = c->head_dim,
                            .rows = rows,

@@ -23,7 +23,8 @@ typedef struct state {
     float *logits; /* [MR][BK], of the strip at hand; weights once exponentiated */
     float *max;    /* [BQ] m */
     float *sum;    /* [BQ][VW] z */
-    float *out;    /* [BQ][width] o */
+    float *out;    /* [BQ][width] o; not set before the strip's first block of keys */
+    float *begun;  /* [BQ/MR] whether the strip has had its first block */
     float *moment; /* [BQ] sum of p * log2 p, for the entropy */
     float *mass;   /* [BQ][SIA_DECADES] */
     int64_t width; /* head_dim in whole panels */
@@ -36,14 +37,15 @@ INLINE state state_of(const sia_softmax *s) {
     st.sum = st.logits + MR * BK;
     st.out = st.sum + BQ * VW;
     st.max = st.out + BQ * st.width;
-    st.moment = st.max + BQ;
+    st.begun = st.max + BQ;
+    st.moment = st.begun + BQ / MR;
     st.mass = st.moment + BQ;
     return st;
 }
 
 static size_t softmax_floats(int head_dim) {
     size_t width = ((size_t)head_dim + NR - 1) / NR * NR;
-    return MR * BK + BQ * VW + BQ * width + 2 * BQ + (size_t)BQ * SIA_DECADES;
+    return MR * BK + BQ * VW + BQ * width + 2 * BQ + BQ / MR + (size_t)BQ * SIA_DECADES;
 }
 
 static void softmax_begin(sia_softmax *s) {
@@ -52,7 +54,7 @@ static void softmax_begin(sia_softmax *s) {
      */
     for (int i = 0; i < BQ; i++) st.max[i] = -FLT_MAX;
     memset(st.sum, 0, sizeof(float) * BQ * VW);
-    memset(st.out, 0, sizeof(float) * (size_t)(BQ * st.width));
+    memset(st.begun, 0, sizeof(float) * (BQ / MR));
     if (s->statistics) memset(st.moment, 0, sizeof(float) * BQ * (1 + SIA_DECADES));
 }
 
@@ -74,7 +76,7 @@ INLINE vf logits_of(const place *at, const tile *c, int r, int v, bool masked) {
 INLINE void logits_tile(int d, const place *at, float *logits, vf best[MR], bool masked) {
     tile c;
     tile_zero(&c);
-    tile_steps(&c, d, at->q, 1, MR, at->k);
+    tile_from_panels(&c, d, at->q, BQ * NR, at->k);
     FOR_ROWS({
         vf top = best[r];
         FOR_VECTORS({
@@ -93,13 +95,17 @@ NOINLINE void logits_masked(int d, const place *at, float *logits, vf best[MR]) 
     logits_tile(d, at, logits, best, true);
 }
 
-/* MR rows and NR columns of the output: out = correction * out + weights v, up to the diagonal. */
+/* MR rows and NR columns of the output, up to the diagonal: out = weights v, and later out = correction * out
+ * + weights v. */
 NOINLINE void values_tile(const float *weights, const float *v, int64_t limit, int64_t n,
-                          const float correction[MR], float *out, int64_t width) {
+                          const float *correction, float *out, int64_t width) {
     tile o;
     tile_zero(&o);
     tile_by_rows_causal(&o, limit, n, weights, BK, v);
-    tile_scale_add(&o, out, width, correction);
+    if (correction)
+        tile_scale_add(&o, out, width, correction);
+    else
+        tile_store(&o, out, width);
 }
 
 /* The fused statistics of one row of a strip: columns 0 .. n-1 of the block, weights p = 2^(l - m), distance
@@ -201,32 +207,21 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     s.clear = s.limit < n ? s.limit : n;
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
     s.columns = (seen + NR - 1) / NR * NR;
-    s.q = softmax->q + row * s.d;
+    s.q = softmax->q + row * NR;
     s.k = keys->k + first * s.d;
     s.scale = softmax->scale;
     s.bias = softmax->bias;
 
-    float correction[ROWS_IN_VECTORS];
+    float correction[ROWS_IN_VECTORS], *begun = st->begun + row / MR;
     weights_strip(st, &s, softmax->statistics, correction);
     const float *v = keys->v + first * NR;
     for (int64_t c = 0; c < st->width; c += NR, v += keys->v_rows * NR)
-        values_tile(st->logits, v, s.limit, n, correction, st->out + row * st->width + c, st->width);
+        values_tile(st->logits, v, s.limit, n, *begun ? correction : NULL, st->out + row * st->width + c,
+                    st->width);
+    *begun = 1;
 }
 
-/* A share of the next block's keys and values, on its way from the third-level cache while a strip computes.
- */
-INLINE void prefetch_block(const state *st, const sia_keys *keys, int d, int64_t first, int64_t block,
-                           int64_t share, int64_t shares) {
-    int64_t from = first + block * share / shares, to = first + block * (share + 1) / shares;
-    if (to > keys->count) to = keys->count;
-    for (int64_t i = from * d; i < to * d; i += 16) __builtin_prefetch(keys->k + i, 0, 2);
-    for (int64_t c = 0; c < st->width; c += NR)
-        for (int64_t i = from * NR; i < to * NR; i += 16)
-            __builtin_prefetch(keys->v + c * keys->v_rows + i, 0, 2);
-}
-
-/* Keys in a block: this one's and the next one's keys and values together take half of a second-level cache
- * of 512 KiB. */
+/* Keys in a block: its keys and values together take a quarter of a second-level cache of 512 KiB. */
 INLINE int64_t block_keys(int64_t width) {
     int64_t keys = 65536 / (int64_t)sizeof(float) / width / NR * NR;
     return keys < NR ? NR : keys < BK ? keys : BK;
@@ -234,31 +229,28 @@ INLINE int64_t block_keys(int64_t width) {
 
 static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
     state st = state_of(s);
-    int64_t block = block_keys(st.width), shares = (s->rows + MR - 1) / MR;
+    int64_t block = block_keys(st.width);
     for (int64_t first = 0; first < keys->count; first += block) {
         int64_t n = keys->count - first < block ? keys->count - first : block;
-        for (int64_t row = 0; row < s->rows; row += MR) {
-            prefetch_block(&st, keys, s->head_dim, first + block, block, row / MR, shares);
-            softmax_strip(s, &st, keys, row, first, n);
-        }
+        for (int64_t row = 0; row < s->rows; row += MR) softmax_strip(s, &st, keys, row, first, n);
     }
 }
 
 static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
                         float *mass, int64_t stride) {
-    enum { ROWS_AHEAD_OUT = 8 };
     state st = state_of(s);
     for (int64_t i = 0; i < s->rows; i++) {
-        float z = vsum(vload(st.sum + i * VW)), inverse = z == 0 ? 0 : 1 / z, *to = out + i * out_stride;
-        if (i + ROWS_AHEAD_OUT < s->rows)
-            for (int c = 0; c < s->head_dim; c += 16)
-                __builtin_prefetch(to + ROWS_AHEAD_OUT * out_stride + c, 1);
-        for (int c = 0; c < s->head_dim; c += 8) store8(to + c, load8(st.out + i * st.width + c) * inverse);
+        float z = vsum(vload(st.sum + i * VW)), inverse = 1 / z, *to = out + i * out_stride;
+        if (z == 0)
+            memset(to, 0, sizeof(float) * (size_t)s->head_dim); /* a row without keys */
+        else
+            for (int c = 0; c < s->head_dim; c += 8)
+                store8(to + c, load8(st.out + i * st.width + c) * inverse);
         if (lse) lse[i * stride] = z == 0 ? -INFINITY : (st.max[i] + log2f(z)) * (float)M_LN2;
         /* H = ln Z - N / Z with everything relative to the maximum. */
         if (entropy) entropy[i * stride] = z == 0 ? 0 : (log2f(z) - st.moment[i] * inverse) * (float)M_LN2;
         for (int j = 0; mass && j < SIA_DECADES; j++)
-            mass[i * stride * SIA_DECADES + j] = st.mass[i * SIA_DECADES + j] * inverse;
+            mass[i * stride * SIA_DECADES + j] = z == 0 ? 0 : st.mass[i * SIA_DECADES + j] * inverse;
     }
 }
 

@@ -8,7 +8,6 @@
  *
  *     column panels   x [rows][d]  to  [ceil(d/NR)][rows][NR]       numbers of a row in runs of NR
  *     key panels      x [rows][d]  to  [ceil(rows/NR)][d][NR]       x transposed: NR rows side by side
- *     strips          x [rows][d]  to  [ceil(rows/MR)][d][MR]       the same with MR rows
  *
  * What is missing in the last panel of columns or keys is 0. */
 #ifndef SIA_KERNEL_KERNEL_H
@@ -46,7 +45,7 @@ typedef struct sia_softmax {
     int64_t rows;       /* at most SIA_BLOCK_Q */
     const float *scale; /* tables of this head, at t = 0 */
     const float *bias;
-    const float *q; /* strips */
+    const float *q; /* column panels of SIA_BLOCK_Q rows */
     float *scratch; /* sia_kernel.softmax_floats(head_dim) of them, aligned */
     bool statistics;
 } sia_softmax;
@@ -107,8 +106,6 @@ typedef struct sia_kernel {
     /* out: column panels, `panel_rows` rows from one to the next; rows x.rows to fill_rows - 1 are set to 0.
      */
     void (*pack_columns)(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows);
-    /* out: strips, rows x.rows to fill_rows - 1 set to 0; with room for 8 floats more at the end. */
-    void (*pack_strips)(const sia_rows *x, float *out, int64_t fill_rows);
     /* out: key panels. */
     void (*pack_keys)(const sia_rows *x, float *out);
     /* The way back for gradients: out[i] = unturned(x[i]) * factor[i] * constant, x dense rows of `width`. */

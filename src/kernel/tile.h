@@ -8,8 +8,7 @@
  * is: the distances from one row to the next and from one k to the next are constants once this is inlined.
  * Three forms are used:
  *
- *     from a strip  a(r, k) = strip[k][r]                       forward: q times K^T
- *     from panels   a(r, k) = panel[k / NR][row r][k % NR]      backward: q times K^T, dO times V^T
+ *     from panels   a(r, k) = panel[k / NR][row r][k % NR]      q times K^T, dO times V^T
  *     by rows       a(r, k) = block[r][k]                       weights times V, dS times K
  *     by columns    a(r, k) = block[k][r]                       weights^T times dO, dS^T times Q
  *
