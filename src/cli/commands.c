@@ -4,7 +4,12 @@
 #include "cli/commands.h"
 
 const cli_command *const cli_commands[] = {
+    &command_tokenizer_train,
+    &command_tokenizer_encode,
+    &command_tokenizer_decode,
+    &command_tokenizer_info,
     &command_bench_attention,
+    &command_bench_text,
     &command_info,
     NULL,
 };

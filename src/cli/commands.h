@@ -6,7 +6,12 @@
 
 #include "cli/options.h"
 
+extern const cli_command command_tokenizer_train;
+extern const cli_command command_tokenizer_encode;
+extern const cli_command command_tokenizer_decode;
+extern const cli_command command_tokenizer_info;
 extern const cli_command command_bench_attention;
+extern const cli_command command_bench_text;
 extern const cli_command command_info;
 
 #endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files in, files out: see file.h for what is promised. Every call into the system is retried when a signal
+ * interrupts it, and goes on where a short read or write stopped. */
+#define _GNU_SOURCE
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/random.h"
+
+enum { BUFFER = 1 << 18, TEMPORARY_TRIES = 100 };
+
+sia_status sia_fail_file(sia_error *err, const char *path) {
+    int cause = errno;
+    char sentence[128];
+    /* The GNU form, which may return a text of its own: strerror is not for threads. */
+    return sia_fail(err, cause == ENOMEM ? SIA_MEMORY : SIA_FILE, "%s: %s", path,
+                    strerror_r(cause, sentence, sizeof sentence));
+}
+
+/* O_CLOEXEC: a program that we start must not inherit what we read. */
+static int open_retry(const char *path, int flags, mode_t mode) {
+    int fd;
+    do fd = open(path, flags | O_CLOEXEC, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* -------------------------------------------------------------------------------------------------- reading
+ */
+
+sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
+    *map = (sia_map){.bytes = "", .size = 0};
+    int fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0); /* a named pipe must not hang us here */
+    if (fd < 0) return sia_fail_file(err, path);
+    struct stat about;
+    sia_status status = SIA_OK;
+    if (fstat(fd, &about) != 0)
+        status = sia_fail_file(err, path);
+    else if (S_ISDIR(about.st_mode))
+        status = sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
+    else if (!S_ISREG(about.st_mode))
+        status = sia_fail(err, SIA_FILE, "%s: not a regular file", path);
+    else if ((uintmax_t)about.st_size > PTRDIFF_MAX)
+        status = sia_fail(err, SIA_FILE, "%s: too large to map", path);
+    else if (about.st_size > 0) {
+        void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes == MAP_FAILED)
+            status = sia_fail_file(err, path);
+        else
+            *map = (sia_map){.bytes = bytes, .size = (size_t)about.st_size};
+    }
+    (void)close(fd);
+    return status;
+}
+
+void sia_map_close(sia_map *map) {
+    if (map->size) (void)munmap((void *)(uintptr_t)map->bytes, map->size);
+    *map = (sia_map){.bytes = "", .size = 0};
+}
+
+void sia_map_sequential(const sia_map *map) {
+    if (map->size) (void)madvise((void *)(uintptr_t)map->bytes, map->size, MADV_SEQUENTIAL);
+}
+
+sia_status sia_fd_read(int fd, const char *name, char *bytes, size_t room, size_t *got, sia_error *err) {
+    *got = 0;
+    while (*got < room) {
+        size_t want = room - *got < SSIZE_MAX ? room - *got : SSIZE_MAX;
+        ssize_t n = read(fd, bytes + *got, want);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, name);
+        if (n == 0) break;
+        *got += (size_t)n;
+    }
+    return SIA_OK;
+}
+
+/* The room for a first try: a regular file in one piece (and one byte to see its end), anything else by
+ * doubling. */
+static size_t first_room(int fd, size_t limit) {
+    struct stat about;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size < 0) return BUFFER;
+    return (uintmax_t)about.st_size < limit ? (size_t)about.st_size + 1 : BUFFER;
+}
+
+static sia_status read_all(int fd, const char *name, size_t limit, char **bytes, size_t *size,
+                           sia_error *err) {
+    size_t room = first_room(fd, limit), used = 0;
+    char *buffer = NULL;
+    for (;;) {
+        char *larger = realloc(buffer, room + 1);
+        if (!larger) {
+            free(buffer);
+            return sia_fail_memory(err, room + 1, name);
+        }
+        buffer = larger;
+        size_t got;
+        sia_status status = sia_fd_read(fd, name, buffer + used, room - used, &got, err);
+        used += got;
+        if (!status && used > limit)
+            status = sia_fail(err, SIA_FORMAT, "%s: more than %zu bytes, which is the limit", name, limit);
+        if (status) {
+            free(buffer);
+            return status;
+        }
+        if (used < room) break;
+        room = room < SIZE_MAX / 4 ? room * 2 : SIZE_MAX / 2;
+    }
+    buffer[used] = 0;
+    *bytes = buffer;
+    *size = used;
+    return SIA_OK;
+}
+
+sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *size, sia_error *err) {
+    *bytes = NULL;
+    *size = 0;
+    if (strcmp(path, "-") == 0) return read_all(STDIN_FILENO, "stdin", limit, bytes, size, err);
+    int fd = open_retry(path, O_RDONLY, 0);
+    if (fd < 0) return sia_fail_file(err, path);
+    sia_status status = read_all(fd, path, limit, bytes, size, err);
+    (void)close(fd);
+    return status;
+}
+
+/* -------------------------------------------------------------------------------------------------- writing
+ */
+
+struct sia_output {
+    int fd;
+    bool owned;      /* the descriptor is ours to close; stdout is not */
+    char *path;      /* the final name, links followed; for sentences when there is no temporary one */
+    char *temporary; /* NULL: written in place */
+    size_t used;     /* of the buffer */
+    char buffer[BUFFER];
+};
+
+/* A name that no one else takes: the process, the time and a counter, and O_EXCL for the rest. */
+static int create_temporary(sia_output *out, mode_t mode) {
+    size_t room = strlen(out->path) + 32;
+    out->temporary = malloc(room);
+    if (!out->temporary) return -1;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t seed = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 30) ^ ((uint64_t)getpid() << 44);
+    for (uint64_t n = 0; n < TEMPORARY_TRIES; n++) {
+        (void)snprintf(out->temporary, room, "%s.tmp-%012llx", out->path,
+                       (unsigned long long)(sia_random_u64(seed, n) >> 16));
+        int fd = open_retry(out->temporary, O_RDWR | O_CREAT | O_EXCL, mode);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+static sia_status open_target(sia_output *out, const char *path, sia_error *err) {
+    struct stat about;
+    if (strcmp(path, "-") == 0) {
+        out->fd = STDOUT_FILENO;
+        out->path = strdup("stdout");
+        return out->path ? SIA_OK : sia_fail_memory(err, sizeof "stdout", path);
+    }
+    out->owned = true;
+    bool exists = stat(path, &about) == 0;
+    if (exists && S_ISDIR(about.st_mode))
+        return sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
+    out->path = exists ? realpath(path, NULL) : strdup(path);
+    if (!out->path) return sia_fail_file(err, path);
+    if (exists && !S_ISREG(about.st_mode)) {
+        out->fd = open_retry(out->path, O_WRONLY, 0);
+        return out->fd < 0 ? sia_fail_file(err, path) : SIA_OK;
+    }
+    out->fd = create_temporary(out, 0666);
+    if (out->fd < 0) {
+        sia_status status = sia_fail_file(err, path);
+        free(out->temporary); /* not made, so there is nothing to remove */
+        out->temporary = NULL;
+        return status;
+    }
+    /* A file that others may not read stays so. Failing that (another owner's file), the new file is as umask
+     * says. */
+    if (exists) (void)fchmod(out->fd, about.st_mode & 07777);
+    return SIA_OK;
+}
+
+sia_status sia_output_open(sia_output **result, const char *path, sia_error *err) {
+    *result = NULL;
+    sia_output *out = malloc(sizeof *out);
+    if (!out) return sia_fail_memory(err, sizeof *out, path);
+    out->fd = -1;
+    out->owned = false;
+    out->path = out->temporary = NULL;
+    out->used = 0;
+    sia_status status = open_target(out, path, err);
+    if (status) {
+        sia_output_abandon(out);
+        return status;
+    }
+    *result = out;
+    return SIA_OK;
+}
+
+static sia_status write_all(sia_output *out, const char *data, size_t bytes, sia_error *err) {
+    while (bytes) {
+        ssize_t n = write(out->fd, data, bytes < SSIZE_MAX ? bytes : SSIZE_MAX);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, out->path);
+        data += n;
+        bytes -= (size_t)n;
+    }
+    return SIA_OK;
+}
+
+static sia_status flush(sia_output *out, sia_error *err) {
+    size_t bytes = out->used;
+    out->used = 0;
+    return write_all(out, out->buffer, bytes, err);
+}
+
+sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err) {
+    if (bytes > BUFFER - out->used) {
+        sia_status status = flush(out, err);
+        if (status) return status;
+        if (bytes >= BUFFER) return write_all(out, data, bytes, err);
+    }
+    if (bytes) memcpy(out->buffer + out->used, data, bytes);
+    out->used += bytes;
+    return SIA_OK;
+}
+
+sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...) {
+    char *line = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&line, format, arguments);
+    va_end(arguments);
+    if (length < 0) return sia_fail_memory(err, strlen(format), out->path);
+    sia_status status = sia_output_write(out, line, (size_t)length, err);
+    free(line);
+    return status;
+}
+
+sia_status sia_output_patch(sia_output *out, size_t offset, const void *data, size_t bytes, sia_error *err) {
+    sia_status status = flush(out, err);
+    const char *from = data;
+    while (!status && bytes) {
+        ssize_t n = pwrite(out->fd, from, bytes, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, out->path);
+        from += n;
+        offset += (size_t)n;
+        bytes -= (size_t)n;
+    }
+    return status;
+}
+
+static int fsync_retry(int fd) {
+    int result;
+    do result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+/* The rename itself is on the disk only when its folder is. A folder that cannot be opened or synced (some
+ * network file systems) is no reason to call the file lost. */
+static void sync_folder(char *path) {
+    char *slash = strrchr(path, '/');
+    if (slash && slash != path) *slash = 0;
+    const char *folder = !slash ? "." : slash == path ? "/" : path;
+    int fd = open_retry(folder, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return;
+    (void)fsync_retry(fd);
+    (void)close(fd);
+}
+
+sia_status sia_output_commit(sia_output *out, sia_error *err) {
+    sia_status status = flush(out, err);
+    if (!status && out->temporary) {
+        if (fsync_retry(out->fd) != 0) status = sia_fail_file(err, out->path);
+        int closed = close(out->fd);
+        out->fd = -1;
+        if (!status && closed != 0 && errno != EINTR) status = sia_fail_file(err, out->path);
+        if (!status && rename(out->temporary, out->path) != 0) status = sia_fail_file(err, out->path);
+        if (!status) {
+            free(out->temporary);
+            out->temporary = NULL;
+            sync_folder(out->path);
+        }
+    }
+    sia_output_abandon(out);
+    return status;
+}
+
+void sia_output_abandon(sia_output *out) {
+    if (!out) return;
+    if (out->owned && out->fd >= 0) (void)close(out->fd);
+    if (out->temporary) (void)unlink(out->temporary);
+    free(out->temporary);
+    free(out->path);
+    free(out);
+}
+
+sia_status sia_file_replace(const char *path, const void *data, size_t bytes, sia_error *err) {
+    sia_output *out;
+    sia_status status = sia_output_open(&out, path, err);
+    if (status) return status;
+    status = sia_output_write(out, data, bytes, err);
+    if (!status) return sia_output_commit(out, err);
+    sia_output_abandon(out);
+    return status;
+}

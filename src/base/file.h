@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files in, files out.
+ *
+ *     sia_map map;
+ *     if (sia_map_open(&map, "books.txt", err)) return err->status;
+ *     ... map.bytes[0 .. map.size) ...
+ *     sia_map_close(&map);
+ *
+ *     sia_output *out;
+ *     if (sia_output_open(&out, "tokenizer.json", err)) return err->status;
+ *     if (!(status = sia_output_write(out, data, bytes, err))) status = sia_output_commit(out, err);
+ *     else sia_output_abandon(out);
+ *
+ * An output has its final name only once it is whole and on the disk: it is written under a temporary name in
+ * the same folder, then fsync, rename, fsync of the folder. A crash leaves the old file or the new one, never
+ * a part. */
+#ifndef SIA_BASE_FILE_H
+#define SIA_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sia.h"
+
+/* -------------------------------------------------------------------------------------------------- reading
+ */
+
+/* A regular file, mapped read-only. An empty file has size 0 and bytes "". A file that another process cuts
+ * while it is mapped raises SIGBUS, as with every mapped file. */
+typedef struct sia_map {
+    const char *bytes;
+    size_t size;
+} sia_map;
+
+sia_status sia_map_open(sia_map *map, const char *path, sia_error *err);
+void sia_map_close(sia_map *map); /* a zeroed map is fine; may be called again */
+
+/* Tells the system that the map will be read once, from its start to its end. */
+void sia_map_sequential(const sia_map *map);
+
+/* All of a file, pipe or device, or of stdin for "-"; more than limit bytes are an error. *bytes is ended by
+ * a 0 that is not counted in *size; freed with free. */
+sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *size, sia_error *err);
+
+/* Reads until room bytes or the end of the input; *got < room means the end. name is for the sentence. */
+sia_status sia_fd_read(int fd, const char *name, char *bytes, size_t room, size_t *got, sia_error *err);
+
+/* Fails with the sentence of errno: "books.txt: No such file or directory". */
+sia_status sia_fail_file(sia_error *err, const char *path);
+
+/* -------------------------------------------------------------------------------------------------- writing
+ */
+
+typedef struct sia_output sia_output;
+
+/* path "-" is stdout. A path that exists and is no regular file (a pipe, /dev/null) is written in place:
+ * there is nothing to replace. A symbolic link is followed, and the mode of a file that is replaced is kept.
+ */
+sia_status sia_output_open(sia_output **out, const char *path, sia_error *err);
+sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err);
+sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Ends the output, in either way; out is freed. A commit that fails leaves nothing behind. */
+sia_status sia_output_commit(sia_output *out, sia_error *err);
+void sia_output_abandon(sia_output *out); /* NULL is fine */
+
+/* The output at byte offset (already written) is overwritten: for a header whose counts come last. Not for
+ * pipes. */
+sia_status sia_output_patch(sia_output *out, size_t offset, const void *data, size_t bytes, sia_error *err);
+
+/* open, write, commit. */
+sia_status sia_file_replace(const char *path, const void *data, size_t bytes, sia_error *err);
+
+#endif

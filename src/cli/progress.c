@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The progress line, and Ctrl-C. */
+#define _GNU_SOURCE
+#include "cli/progress.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAR = 24, LINE = 160 };
+static const double redraw_seconds = 0.2, line_seconds = 10;
+
+static bool silenced;
+static volatile sig_atomic_t stop_signal;
+
+/* ------------------------------------------------------------------------------------------------ stopping
+ */
+
+static void on_signal(int signal_number) {
+    stop_signal = signal_number;
+    /* The second time we do not answer: the person means it. */
+    struct sigaction plain = {.sa_handler = SIG_DFL};
+    (void)sigaction(signal_number, &plain, NULL);
+}
+
+void cli_catch_stop(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction before;
+    const int signals[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        /* What the shell set to be ignored (nohup, a job in the background) stays ignored. */
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+        (void)sigaction(signals[i], &action, NULL);
+    }
+}
+
+bool cli_stopped(void) { return stop_signal != 0; }
+
+/* ------------------------------------------------------------------------------------------------ the line
+ */
+
+double cli_seconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void cli_progress_silence(void) { silenced = true; }
+
+static bool wants_colour(void) {
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+void cli_progress_start(cli_progress *progress, const char *what, double total, const char *unit,
+                        double scale) {
+    double now = cli_seconds();
+    *progress = (cli_progress){.what = what,
+                               .unit = unit,
+                               .total = total,
+                               .scale = scale,
+                               .started = now,
+                               .drawn = now,
+                               .last_line = now,
+                               .quiet = silenced,
+                               .terminal = isatty(STDERR_FILENO) == 1};
+    progress->colour = progress->terminal && wants_colour();
+}
+
+static int columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+}
+
+typedef struct line {
+    char text[LINE];
+    int used;
+} line;
+
+static void put(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(line *l, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vsnprintf(l->text + l->used, sizeof l->text - (size_t)l->used, format, arguments);
+    va_end(arguments);
+    if (n > 0) l->used = l->used + n < LINE ? l->used + n : LINE - 1;
+}
+
+static void put_time(line *l, double seconds) {
+    long s = (long)(seconds + 0.5);
+    if (s >= 3600)
+        put(l, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        put(l, "%ld:%02ld", s / 60, s % 60);
+}
+
+/* Three digits, whatever the size. */
+static void put_number(line *l, double value) {
+    put(l,
+        value < 10    ? "%.2f"
+        : value < 100 ? "%.1f"
+                      : "%.0f",
+        value); // NOLINT(clang-diagnostic-format-nonliteral)
+}
+
+static void put_facts(const cli_progress *progress, line *l, double done, double elapsed) {
+    put(l, "  ");
+    put_number(l, done / progress->scale);
+    if (progress->total > 0) {
+        put(l, " of ");
+        put_number(l, progress->total / progress->scale);
+    }
+    put(l, "%s%s", *progress->unit ? " " : "", progress->unit);
+    if (elapsed < 0.5 || done <= 0) return;
+    if (*progress->unit) {
+        put(l, "   ");
+        put_number(l, done / progress->scale / elapsed);
+        put(l, " %s/s", progress->unit);
+    }
+    if (progress->total <= 0) return;
+    put(l, "   ");
+    put_time(l, (progress->total - done) * elapsed / done);
+    put(l, " left");
+}
+
+static void draw(cli_progress *progress, double done, double elapsed) {
+    line l = {.used = 0};
+    double share = progress->total > 0 ? done / progress->total : 0;
+    int filled = (int)(share * BAR), room = columns() - 1;
+    if (progress->total > 0 && room >= 60)
+        put(&l, "[%.*s%.*s] %3.0f%%", filled, "########################", BAR - filled,
+            "------------------------", 100 * share);
+    put_facts(progress, &l, done, elapsed);
+    int name = (int)strlen(progress->what) + 2;
+    int shown = name + l.used < room ? l.used : room > name ? room - name : 0;
+    fprintf(stderr, "\r%s%s%s  %.*s%*s", progress->colour ? "\x1b[1m" : "", progress->what,
+            progress->colour ? "\x1b[0m" : "", shown, l.text,
+            progress->width > name + shown ? progress->width - name - shown : 0, "");
+    progress->width = name + shown;
+    (void)fflush(stderr);
+}
+
+void cli_progress_update(cli_progress *progress, double done) {
+    if (progress->quiet) return;
+    double now = cli_seconds(), elapsed = now - progress->started;
+    if (progress->total > 0 && done > progress->total) done = progress->total;
+    if (progress->terminal) {
+        if (now - progress->drawn < redraw_seconds) return;
+        progress->drawn = now;
+        draw(progress, done, elapsed);
+        return;
+    }
+    if (now - progress->last_line < line_seconds) return;
+    progress->last_line = now;
+    line l = {.used = 0};
+    if (progress->total > 0) put(&l, " %3.0f%%", 100 * done / progress->total);
+    put_facts(progress, &l, done, elapsed);
+    fprintf(stderr, "%s%s\n", progress->what, l.text);
+}
+
+void cli_progress_end(cli_progress *progress) {
+    if (progress->width) {
+        fprintf(stderr, "\r%*s\r", progress->width, "");
+        (void)fflush(stderr);
+    }
+    progress->width = 0;
+    progress->quiet = true;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "cli/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/progress.h"
+
+enum { FIRST_ROOM = 1 << 23 };
+
+double cli_stream_size(const char *path) {
+    struct stat about;
+    int result = strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &about) : stat(path, &about);
+    return result == 0 && S_ISREG(about.st_mode) ? (double)about.st_size : 0;
+}
+
+sia_status cli_stream_open(cli_stream *in, const char *path, sia_error *err) {
+    bool standard = strcmp(path, "-") == 0;
+    *in = (cli_stream){.name = standard ? "stdin" : path, .fd = -1, .room = FIRST_ROOM};
+    in->total = cli_stream_size(path);
+    in->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (in->fd < 0) return sia_fail_file(err, path);
+    in->bytes = malloc(in->room);
+    return in->bytes ? SIA_OK : sia_fail_memory(err, in->room, path);
+}
+
+sia_status cli_stream_fill(cli_stream *in, sia_error *err) {
+    if (in->used == in->room) {
+        char *larger = realloc(in->bytes, 2 * in->room);
+        if (!larger) return sia_fail_memory(err, 2 * in->room, in->name);
+        in->bytes = larger;
+        in->room *= 2;
+    }
+    while (!in->end && in->used < in->room) {
+        if (cli_stopped()) return sia_fail(err, SIA_STOPPED, "stopped");
+        ssize_t n = read(in->fd, in->bytes + in->used, in->room - in->used);
+        if (n < 0 && errno == EINTR) continue; /* Ctrl-C at a terminal comes out here */
+        if (n < 0) return sia_fail_file(err, in->name);
+        in->end = n == 0;
+        in->used += (size_t)n;
+        in->read += (double)n;
+    }
+    return SIA_OK;
+}
+
+void cli_stream_take(cli_stream *in, size_t bytes) {
+    in->used -= bytes;
+    memmove(in->bytes, in->bytes + bytes, in->used);
+}
+
+void cli_stream_close(cli_stream *in) {
+    if (in->fd > STDIN_FILENO) (void)close(in->fd);
+    free(in->bytes);
+    in->bytes = NULL;
+    in->fd = -1;
+}
