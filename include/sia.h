@@ -261,13 +261,15 @@ SIA_API sia_status sia_cache_truncate(sia_cache *c, int64_t length, sia_error *e
  * valid UTF-8 is a piece of its own, and what stands on its two sides is cut as two texts. */
 typedef struct sia_tokenizer sia_tokenizer;
 
-/* path: a Hugging Face tokenizer.json, or a folder with one, or with GPT-2's encoder.json and vocab.bpe (also under
- * their later names, vocab.json and merges.txt). A tokenizer.json that asks for more than byte-level BPE on GPT-2's
- * pattern is refused: ids would differ without a word. */
+/* path: a Hugging Face tokenizer.json, or a folder with one, or with GPT-2's encoder.json and vocab.bpe (also
+ * under their later names, vocab.json and merges.txt). A tokenizer.json that asks for more than byte-level
+ * BPE on GPT-2's pattern is refused: ids would differ without a word. */
 SIA_API sia_status sia_tokenizer_open(sia_tokenizer **t, const char *path, sia_error *err);
 SIA_API sia_status sia_tokenizer_parse(sia_tokenizer **t, const char *json, size_t bytes, sia_error *err);
 SIA_API void sia_tokenizer_close(sia_tokenizer *t); /* NULL is fine */
-SIA_API sia_status sia_tokenizer_save(const sia_tokenizer *t, const char *path, sia_error *err); /* tokenizer.json */
+
+/* Writes a tokenizer.json, whole or not at all. */
+SIA_API sia_status sia_tokenizer_save(const sia_tokenizer *t, const char *path, sia_error *err);
 
 SIA_API uint32_t sia_tokenizer_size(const sia_tokenizer *t);        /* ids are below it */
 SIA_API uint32_t sia_tokenizer_merges(const sia_tokenizer *t);      /* how many merges it has */
@@ -278,12 +280,12 @@ SIA_API sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text
                                         size_t *count, sia_error *err);
 
 /* The same ids, by several threads; 0 for all processors. */
-SIA_API sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, const char *text, size_t bytes,
-                                                 uint32_t *ids, size_t *count, sia_error *err);
+SIA_API sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, const char *text,
+                                                 size_t bytes, uint32_t *ids, size_t *count, sia_error *err);
 
-/* For text that comes in parts: the last place at which text can be cut whatever follows it, so that text[0 .. cut)
- * and text[cut ..) encoded one after the other give the ids of the whole. 0 when there is none. (A cut is between a
- * printable ASCII character and an ASCII space.) */
+/* For text that comes in parts: the last place at which text can be cut whatever follows it, so that text[0
+ * .. cut) and text[cut ..) encoded one after the other give the ids of the whole. 0 when there is none. (A
+ * cut is between a printable ASCII character and an ASCII space.) */
 SIA_API size_t sia_tokenizer_cut(const char *text, size_t bytes);
 
 /* The bytes of one token (not ended by 0); length 0 for a special token or an id outside the vocabulary. */
@@ -292,8 +294,9 @@ SIA_API const char *sia_tokenizer_bytes(const sia_tokenizer *t, uint32_t id, siz
 /* A special token's name, such as "<|endoftext|>"; NULL for all other ids. */
 SIA_API const char *sia_tokenizer_special(const sia_tokenizer *t, uint32_t id);
 
-/* Writes the bytes of the tokens, special tokens having none. *bytes is the room of text, and becomes the number of
- * bytes that there are; text may be NULL to ask for that number. An id outside the vocabulary is an error. */
+/* Writes the bytes of the tokens, special tokens having none. *bytes is the room of text, and becomes the
+ * number of bytes that there are; text may be NULL to ask for that number. An id outside the vocabulary is an
+ * error. */
 SIA_API sia_status sia_tokenizer_decode(const sia_tokenizer *t, const uint32_t *ids, size_t count, char *text,
                                         size_t *bytes, sia_error *err);
 
@@ -307,19 +310,19 @@ typedef struct sia_text {
 
 /* A field that is 0 takes the default in brackets. */
 typedef struct sia_tokenizer_training {
-    uint32_t size;       /* of the vocabulary: 256 bytes, then the merges, then <|endoftext|>; 257 .. 1000000 */
-    uint32_t min_count;  /* [2] a pair that is rarer is not merged */
-    int threads;         /* [all processors] */
+    uint32_t size; /* of the vocabulary: 256 bytes, then the merges, then <|endoftext|>; 257 .. 1000000 */
+    uint32_t min_count;     /* [2] a pair that is rarer is not merged */
+    int threads;            /* [all processors] */
     sia_progress *progress; /* [none] */
     void *progress_context;
 } sia_tokenizer_training;
 
-/* Again and again the commonest pair of neighbours within the pieces becomes a token. Of pairs that are equally
- * common, the one with the smaller left id is taken, then the one with the smaller right id. Id b < 256 is the byte b.
- * The result depends on the texts alone, not on their order and not on the number of threads. Text that has too few
- * pairs for the size is an error. */
-SIA_API sia_status sia_tokenizer_train(sia_tokenizer **t, const sia_tokenizer_training *training, const sia_text *texts,
-                                       size_t count, sia_error *err);
+/* Again and again the commonest pair of neighbours within the pieces becomes a token. Of pairs that are
+ * equally common, the one with the smaller left id is taken, then the one with the smaller right id. Id b <
+ * 256 is the byte b. The result depends on the texts alone, not on their order and not on the number of
+ * threads. Text that has too few pairs for the size is an error. */
+SIA_API sia_status sia_tokenizer_train(sia_tokenizer **t, const sia_tokenizer_training *training,
+                                       const sia_text *texts, size_t count, sia_error *err);
 
 #ifdef __cplusplus
 }

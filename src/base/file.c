@@ -39,8 +39,7 @@ static int open_retry(const char *path, int flags, mode_t mode) {
     return fd;
 }
 
-/* -------------------------------------------------------------------------------------------------- reading
- */
+/* ------------------------------------------------------------------------------------------------ reading */
 
 sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
     *map = (sia_map){.bytes = "", .size = 0};
@@ -137,8 +136,7 @@ sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *s
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------- writing
- */
+/* ------------------------------------------------------------------------------------------------ writing */
 
 struct sia_output {
     int fd;

@@ -23,8 +23,7 @@
 
 #include "sia.h"
 
-/* -------------------------------------------------------------------------------------------------- reading
- */
+/* ------------------------------------------------------------------------------------------------ reading */
 
 /* A regular file, mapped read-only. An empty file has size 0 and bytes "". A file that another process cuts
  * while it is mapped raises SIGBUS, as with every mapped file. */
@@ -49,14 +48,12 @@ sia_status sia_fd_read(int fd, const char *name, char *bytes, size_t room, size_
 /* Fails with the sentence of errno: "books.txt: No such file or directory". */
 sia_status sia_fail_file(sia_error *err, const char *path);
 
-/* -------------------------------------------------------------------------------------------------- writing
- */
+/* ------------------------------------------------------------------------------------------------ writing */
 
 typedef struct sia_output sia_output;
 
 /* path "-" is stdout. A path that exists and is no regular file (a pipe, /dev/null) is written in place:
- * there is nothing to replace. A symbolic link is followed, and the mode of a file that is replaced is kept.
- */
+ * there is nothing to replace. A link is followed, and the mode of a file that is replaced is kept. */
 sia_status sia_output_open(sia_output **out, const char *path, sia_error *err);
 sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err);
 sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...)

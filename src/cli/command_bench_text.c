@@ -44,8 +44,7 @@ typedef struct bench {
     double seconds[KINDS][MAX_ROUNDS];
 } bench;
 
-/* ---------------------------------------------------------------------------------------------------- text
- */
+/* --------------------------------------------------------------------------------------------------- text */
 
 /* Without a file: words of random letters, drawn as Zipf's law has it (rank r with probability about 1/r), in
  * lines. */
@@ -64,8 +63,7 @@ static char *make_text(size_t bytes) {
     return text;
 }
 
-/* ---------------------------------------------------------------------------------------------------- peer
- */
+/* --------------------------------------------------------------------------------------------------- peer */
 
 /* The peer is started once. For each line "run" it encodes the text and answers "seconds tokens". */
 static sia_status start_peer(bench *b, const char *command, sia_error *err) {
@@ -105,8 +103,7 @@ static void end_peer(bench *b) {
     if (b->peer > 0) (void)waitpid(b->peer, NULL, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------- measuring
- */
+/* ---------------------------------------------------------------------------------------------- measuring */
 
 static size_t run_split(const bench *b) {
     size_t pieces = 0;

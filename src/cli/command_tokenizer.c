@@ -13,8 +13,7 @@
 #include "base/threads.h"
 #include "cli/progress.h"
 
-/* --------------------------------------------------------------------------------------------------- train
- */
+/* -------------------------------------------------------------------------------------------------- train */
 
 /* The texts of all operands: files are mapped, stdin is read. */
 typedef struct inputs {
@@ -152,8 +151,7 @@ const cli_command command_tokenizer_train = {
     .run = run_train,
 };
 
-/* ---------------------------------------------------------------------------------------------------- info
- */
+/* --------------------------------------------------------------------------------------------------- info */
 
 typedef struct summary {
     uint32_t specials, longest;

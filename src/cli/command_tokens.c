@@ -100,8 +100,7 @@ static int run_job(const cli_args *args, const char *what, work *each) {
     return status ? cli_fail(&err) : CLI_DONE;
 }
 
-/* -------------------------------------------------------------------------------------------------- encode
- */
+/* ------------------------------------------------------------------------------------------------- encode */
 
 static char *put_decimal(char *to, uint32_t value) {
     char digits[10];
@@ -184,8 +183,7 @@ const cli_command command_tokenizer_encode = {
     .run = run_encode,
 };
 
-/* -------------------------------------------------------------------------------------------------- decode
- */
+/* ------------------------------------------------------------------------------------------------- decode */
 
 static sia_status write_text(job *j, const uint32_t *ids, size_t count, sia_error *err) {
     bool named = cli_flag(j->args, "special");

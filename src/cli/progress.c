@@ -19,8 +19,7 @@ static const double redraw_seconds = 0.2, line_seconds = 10;
 static bool silenced;
 static volatile sig_atomic_t stop_signal;
 
-/* ------------------------------------------------------------------------------------------------ stopping
- */
+/* ----------------------------------------------------------------------------------------------- stopping */
 
 static void on_signal(int signal_number) {
     stop_signal = signal_number;
@@ -42,8 +41,7 @@ void cli_catch_stop(void) {
 
 bool cli_stopped(void) { return stop_signal != 0; }
 
-/* ------------------------------------------------------------------------------------------------ the line
- */
+/* ----------------------------------------------------------------------------------------------- the line */
 
 double cli_seconds(void) {
     struct timespec now;

@@ -2,15 +2,14 @@
  *
  * Text to ids: split, look each piece up among those seen before, merge it when it is new.
  *
- * Words repeat: of a large English text 98 of 100 pieces are in a cache of 32768. An entry is one line of 64
+ * Words repeat: of a large English text 98 of 100 pieces are in a cache of 65536. An entry is one line of 64
  * bytes, the piece and its ids side by side, so that a hit touches memory once. Entries live in pairs; a new
  * one takes the first place of its pair, the one that was there moves to the second.
  *
  * A call takes an encoder (the cache and what merging needs) from the tokenizer's list of idle ones and gives
  * it back: any number of threads may encode at once, and what was learnt stays.
  *
- * In parallel: no piece reaches from a character that is no space into a space. So text can be cut between a
- * printable ASCII byte and an ASCII space, and the parts give the ids of the whole. */
+ * In parallel, a text is encoded by blocks (split.h), which together give the ids of the whole. */
 #include "text/tokenizer.h"
 
 #include <stdlib.h>
@@ -45,8 +44,7 @@ struct sia_encoder {
     size_t room;
 };
 
-/* ------------------------------------------------------------------------------------------------ encoders
- */
+/* ----------------------------------------------------------------------------------------------- encoders */
 
 void sia_encoder_destroy(sia_encoder *e) {
     while (e) {
@@ -83,8 +81,7 @@ static void give_back(const sia_tokenizer *t, sia_encoder *e) {
     pthread_mutex_unlock(&owner->lock);
 }
 
-/* --------------------------------------------------------------------------------------------------- cache
- */
+/* -------------------------------------------------------------------------------------------------- cache */
 
 static inline uint64_t load(const char *p) {
     uint64_t word;
@@ -209,8 +206,7 @@ sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text, size_t
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ parallel
- */
+/* ----------------------------------------------------------------------------------------------- parallel */
 
 size_t sia_tokenizer_cut(const char *text, size_t bytes) {
     for (size_t at = bytes; at-- > 1;)

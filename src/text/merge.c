@@ -8,8 +8,8 @@
  *
  * Long pieces: the tokens are a linked list, the pairs a heap of (rank, place). A merge changes the two pairs
  * beside it; their new ranks are pushed, their old entries stay in the heap and are known as old when they
- * come up, because the place then has another rank. Each of the at most n merges pushes at most two: O(n log
- * n). */
+ * come up, because the place then has another rank. Each merge (there are less than n) pushes
+ * at most two: O(n log n). */
 #include "text/merge.h"
 
 #include <stdlib.h>
@@ -17,8 +17,7 @@
 
 #include "base/error.h"
 
-/* --------------------------------------------------------------------------------------------------- short
- */
+/* -------------------------------------------------------------------------------------------------- short */
 
 /* The order of merging in one number: rank, then place. */
 enum { PLACE_BITS = 6, PLACES = 1 << PLACE_BITS };
@@ -39,7 +38,10 @@ size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length,
         next[i] = (uint8_t)(i + 1);
         previous[i + 1] = (uint8_t)i;
     }
-    for (unsigned i = 0; i + 1 < n; i++) order[i] = order_of(t, ids, i, i + 1);
+    for (unsigned i = 0; i + 1 < n; i++) {
+        uint32_t rank = t->byte_rank[(unsigned char)bytes[i] * 256 + (unsigned char)bytes[i + 1]];
+        order[i] = rank != SIA_NONE ? rank << PLACE_BITS | i : SIA_NONE;
+    }
     order[n - 1] = SIA_NONE;
     for (;;) {
         uint32_t best = order[0];
@@ -58,8 +60,7 @@ size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length,
     return count;
 }
 
-/* ---------------------------------------------------------------------------------------------------- heap
- */
+/* --------------------------------------------------------------------------------------------------- heap */
 
 /* The smallest on top; an entry is rank << 32 | place, so that its order is the order of merging. */
 static void sift_down(uint64_t *heap, size_t n, size_t i) {
@@ -82,8 +83,7 @@ static void sift_up(uint64_t *heap, size_t i) {
     heap[i] = entry;
 }
 
-/* ---------------------------------------------------------------------------------------------------- long
- */
+/* --------------------------------------------------------------------------------------------------- long */
 
 static sia_status reserve(sia_merger *m, size_t n, sia_error *err) {
     if (n <= m->room) return SIA_OK;
@@ -118,7 +118,8 @@ static size_t start(sia_merger *m, const sia_tokenizer *t, const char *bytes, ui
         m->next[i] = i + 1 < n ? i + 1 : SIA_NONE;
     }
     for (uint32_t i = 0; i < n; i++) {
-        m->rank[i] = i + 1 < n ? sia_pair_find(t, ids[i], ids[i + 1]) : SIA_NONE;
+        m->rank[i] =
+            i + 1 < n ? t->byte_rank[(unsigned char)bytes[i] * 256 + (unsigned char)bytes[i + 1]] : SIA_NONE;
         if (m->rank[i] != SIA_NONE) m->heap[heap++] = (uint64_t)m->rank[i] << 32 | i;
     }
     for (size_t i = heap / 2; i-- > 0;) sift_down(m->heap, heap, i);

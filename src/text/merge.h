@@ -22,8 +22,7 @@ sia_status sia_merger_run(sia_merger *m, const sia_tokenizer *t, const char *byt
                           uint32_t *ids, size_t *count, sia_error *err);
 void sia_merger_free(sia_merger *m);
 
-/* The two ways that sia_merger_run chooses from by length, for the tests. Short: length <= SIA_SHORT_PIECE.
- */
+/* The two ways that sia_merger_run chooses from, for the tests. Short: length <= SIA_SHORT_PIECE. */
 enum { SIA_SHORT_PIECE = 64 };
 size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length, uint32_t *ids);
 sia_status sia_merge_long(sia_merger *m, const sia_tokenizer *t, const char *bytes, size_t length,

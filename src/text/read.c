@@ -29,8 +29,7 @@ static sia_status load_json(json_t **root, const char *name, const char *json, s
     return sia_fail(err, SIA_FORMAT, "%s: want a JSON object", name);
 }
 
-/* ---------------------------------------------------------------------------------------------- vocabulary
- */
+/* --------------------------------------------------------------------------------------------- vocabulary */
 
 static sia_status check_id(const char *name, const json_t *value, uint32_t size, uint32_t *id,
                            sia_error *err) {
@@ -44,8 +43,7 @@ static sia_status check_id(const char *name, const json_t *value, uint32_t size,
     return SIA_OK;
 }
 
-/* All of vocab but the tokens in special, which are set elsewhere. special: an object with those names as
- * keys. */
+/* All of vocab but the tokens whose names are keys of special, which are set elsewhere. */
 static sia_status set_vocabulary(sia_tokenizer *t, json_t *vocab, json_t *special, sia_error *err) {
     const char *key;
     json_t *value;
@@ -112,8 +110,7 @@ static sia_status set_merge_line(sia_tokenizer *t, json_t *vocab, uint32_t rank,
     return set_merge(t, vocab, rank, line, left, space + 1, length - left - 1, err);
 }
 
-/* ------------------------------------------------------------------------------------------ tokenizer.json
- */
+/* ----------------------------------------------------------------------------------------- tokenizer.json */
 
 /* The value at "outer.inner" of root, NULL when there is none or when it is null. */
 static json_t *value_at(json_t *root, const char *outer, const char *inner) {
@@ -270,8 +267,7 @@ sia_status sia_tokenizer_parse(sia_tokenizer **t, const char *json, size_t bytes
     return sia_tokenizer_parse_json(t, "tokenizer.json", json, bytes, err);
 }
 
-/* ----------------------------------------------------------------------------------------- GPT-2's two files
- */
+/* -------------------------------------------------------------------------------------- GPT-2's two files */
 
 /* The next line that is not empty, in text[*at ..). */
 static const char *next_line(const char *text, size_t bytes, size_t *at, size_t *length) {
@@ -322,8 +318,7 @@ sia_status sia_tokenizer_parse_gpt2(sia_tokenizer **t, const char *encoder_name,
     return close_failed(t, status);
 }
 
-/* -------------------------------------------------------------------------------------------------- opening
- */
+/* ------------------------------------------------------------------------------------------------ opening */
 
 static sia_status open_json(sia_tokenizer **t, const char *path, sia_error *err) {
     char *json;

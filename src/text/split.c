@@ -46,12 +46,10 @@ static struct {
 } split = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The class of every code point; 0 is not known yet. Filled by pages of 256 when one of them is first seen,
- * since all of Unicode would take 15 ms; what is never touched takes no memory. Bytes are read and written
- * atomically. */
+ * since all of Unicode would take 15 ms; what is never touched takes no memory. Accessed atomically. */
 static uint8_t class_of[CODE_POINTS];
 
-/* --------------------------------------------------------------------------------------------------- UTF-8
- */
+/* -------------------------------------------------------------------------------------------------- UTF-8 */
 
 static inline bool follows(unsigned char c) { return (c & 0xc0) == 0x80; }
 
@@ -107,8 +105,7 @@ static size_t put_utf8(unsigned char *s, uint32_t code) {
     return 4;
 }
 
-/* ------------------------------------------------------------------------------------------------- classes
- */
+/* ------------------------------------------------------------------------------------------------ classes */
 
 static sia_status compile(const char *pattern, pcre2_code **code, sia_error *err) {
     int number;
@@ -174,11 +171,9 @@ __attribute__((destructor)) static void release(void) {
     split.classes = split.pattern = NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------- scanner
- */
+/* ------------------------------------------------------------------------------------------------ scanner */
 
-/* The class of the character at s[at], and its length; INVALID, 0 at the end and at a byte that is not UTF-8.
- */
+/* The class of the character at s[at], and its length; INVALID and 0 at the end and where it is not UTF-8. */
 static inline unsigned class_at(const unsigned char *s, size_t bytes, size_t at, size_t *length) {
     *length = 0;
     if (at >= bytes) return INVALID;
@@ -251,8 +246,7 @@ size_t sia_split_next(const char *text, size_t bytes) {
     return class == INVALID ? 1 : run_end(s, bytes, first, class);
 }
 
-/* -------------------------------------------------------------------------------------------------- blocks
- */
+/* ------------------------------------------------------------------------------------------------- blocks */
 
 /* The first place to cut among the bytes that block b is counted from; SIZE_MAX when there is none. */
 static size_t block_start(const char *text, size_t bytes, size_t b) {

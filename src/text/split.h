@@ -47,8 +47,7 @@ static inline bool sia_split_can_cut(const char *text, size_t at) {
            (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r'));
 }
 
-/* Blocks of about this many bytes, for parallel work. Where a cut is possible does not depend on the threads.
- */
+/* Blocks of about this many bytes, for parallel work; the same for any number of threads. */
 enum { SIA_SPLIT_BLOCK = 1 << 17 };
 
 static inline size_t sia_split_blocks(size_t bytes) { return bytes ? (bytes - 1) / SIA_SPLIT_BLOCK + 1 : 0; }
@@ -57,8 +56,7 @@ static inline size_t sia_split_blocks(size_t bytes) { return bytes ? (bytes - 1)
  * block in which that word starts. */
 bool sia_split_block(const char *text, size_t bytes, size_t b, size_t *start, size_t *end);
 
-/* ------------------------------------------------------------------------------------------------- in PCRE2
- */
+/* ----------------------------------------------------------------------------------------------- in PCRE2 */
 
 /* The pattern in PCRE2. One for each thread. */
 typedef struct sia_splitter sia_splitter;

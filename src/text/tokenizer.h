@@ -49,13 +49,13 @@ struct sia_tokenizer {
     uint32_t byte_id[256]; /* the tokens of single bytes */
     uint64_t *pairs;       /* [pair_mask + 1] hash table from pairs to merges, see sia_pair_find */
     uint64_t pair_mask;
+    uint32_t *byte_rank;  /* [256 * 256] the ranks of pairs of bytes: half of all questions are for them */
     uint32_t *result;     /* [merge_count] merges[rank].result, which is asked for most */
     pthread_mutex_t lock; /* guards idle */
     sia_encoder *idle;    /* encoders that no call uses now, with what they have cached */
 };
 
-/* ------------------------------------------------------------------------------------------------- building
- */
+/* ----------------------------------------------------------------------------------------------- building */
 
 sia_status sia_vocabulary_create(sia_tokenizer **t, const char *name, uint32_t size, uint32_t merges,
                                  sia_error *err);
@@ -66,8 +66,7 @@ sia_status sia_vocabulary_set_merge(sia_tokenizer *t, uint32_t rank, uint32_t le
                                     uint32_t result, sia_error *err);
 sia_status sia_vocabulary_finish(sia_tokenizer *t, sia_error *err);
 
-/* ------------------------------------------------------------------------------------------------- merging
- */
+/* ------------------------------------------------------------------------------------------------ merging */
 
 static inline uint64_t sia_pair_hash(uint64_t key) {
     key *= 0x9e3779b97f4a7c15u;

@@ -3,16 +3,15 @@
  * Training: from the counts of words to merges.
  *
  *     until the vocabulary is full:
- *         (a, b) = the pair of neighbours with the largest count, counted over all words, each as often as it
- * occurs; of equal ones the smallest a, then the smallest b everywhere, from left to right, a b becomes the
- * new token x
+ *         (a, b) = the commonest pair of neighbours, counted over all words, each as often as it occurs;
+ *                  of equally common ones that with the smallest a, then with the smallest b
+ *         everywhere, from left to right, a b becomes the new token x
  *
  * Only what changes is touched. All distinct words lie one behind the other in one array of slots, a slot a
  * byte, and a slot between them:
  *
- *     slot   [ ][t][h][e][|][t][h][a][t][|]       before; the first slot of a word holds its space
- *     slot   [ ][x][x][e][|][x][x][a][t][|]       x = "th": its id is in the first and in the last of its
- * slots
+ *     [ ][t][h][e][|][t][h][a][t][|]       before
+ *     [ ][x][x][e][|][x][x][a][t][|]       x = "th": the first and the last of its slots hold its id
  *
  * The neighbour to the right of a token starts its length further, the one to the left ends one slot before:
  * two steps in an array, no lists. Each pair knows the places where it was seen. All places of a pair arise
@@ -96,8 +95,7 @@ static void release(trainer *t) {
     free(t->heap);
 }
 
-/* --------------------------------------------------------------------------------------------------- pairs
- */
+/* -------------------------------------------------------------------------------------------------- pairs */
 
 static uint32_t *find_index(const trainer *t, uint64_t key) {
     for (uint64_t at = sia_pair_hash(key);; at++) {
@@ -140,8 +138,7 @@ static void lose_pair(trainer *t, uint32_t left, uint32_t right, uint64_t weight
     if (index != SIA_NONE) t->pairs[index].count -= weight;
 }
 
-/* ---------------------------------------------------------------------------------------------------- heap
- */
+/* --------------------------------------------------------------------------------------------------- heap */
 
 static bool before(const trainer *t, candidate a, candidate b) {
     return a.count != b.count ? a.count > b.count : t->pairs[a.pair].key < t->pairs[b.pair].key;
@@ -187,8 +184,7 @@ static uint32_t pop(trainer *t) {
     return SIA_NONE;
 }
 
-/* --------------------------------------------------------------------------------------------------- passes
- */
+/* ------------------------------------------------------------------------------------------------- passes */
 
 /* The end of a pass: the places that it saw are sorted by pair (each pair's stay in ascending order), and
  * pairs that can ever be merged go to the heap. */
@@ -243,8 +239,7 @@ static bool run_pass(trainer *t, uint32_t index, uint32_t x) {
     return settle(t, first_new);
 }
 
-/* ---------------------------------------------------------------------------------------------------- start
- */
+/* -------------------------------------------------------------------------------------------------- start */
 
 static sia_status lay_out(trainer *t, sia_pieces *words, uint32_t size, sia_error *err) {
     t->slots = 0;
@@ -281,8 +276,7 @@ static sia_status first_pairs(trainer *t, sia_error *err) {
     return good && settle(t, 0) ? SIA_OK : sia_fail_memory(err, 8 * t->slots, "training");
 }
 
-/* ------------------------------------------------------------------------------------------------- the whole
- */
+/* ---------------------------------------------------------------------------------------------- the whole */
 
 static sia_status add_token(sia_tokenizer *result, uint32_t rank, uint64_t key, sia_error *err) {
     uint32_t left = (uint32_t)(key >> 32), right = (uint32_t)key, x = BYTES + rank;

@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "text/split.h"
 
-/* ------------------------------------------------------------------------------------------------- building
- */
+/* ----------------------------------------------------------------------------------------------- building */
 
 sia_status sia_vocabulary_create(sia_tokenizer **result, const char *name, uint32_t size, uint32_t merges,
                                  sia_error *err) {
@@ -51,6 +50,7 @@ void sia_tokenizer_close(sia_tokenizer *t) {
     free(t->special);
     free(t->merges);
     free(t->pairs);
+    free(t->byte_rank);
     free(t->result);
     free(t);
 }
@@ -99,8 +99,7 @@ sia_status sia_vocabulary_set_merge(sia_tokenizer *t, uint32_t rank, uint32_t le
     return SIA_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------- checks
- */
+/* ------------------------------------------------------------------------------------------------- checks */
 
 /* Every byte must have a token, or there would be text without ids. */
 static sia_status find_bytes(sia_tokenizer *t, sia_error *err) {
@@ -155,7 +154,9 @@ static sia_status index_merges(sia_tokenizer *t, sia_error *err) {
     t->pair_mask = places - 1;
     t->pairs = calloc(places, sizeof *t->pairs);
     t->result = malloc(((size_t)t->merge_count + 1) * sizeof *t->result);
-    if (!t->pairs || !t->result) return sia_fail_memory(err, places * sizeof *t->pairs, t->name);
+    t->byte_rank = malloc(256 * 256 * sizeof *t->byte_rank);
+    if (!t->pairs || !t->result || !t->byte_rank)
+        return sia_fail_memory(err, places * sizeof *t->pairs, t->name);
     for (uint32_t rank = 0; rank < t->merge_count; rank++) {
         sia_status status = check_merge(t, rank, err);
         if (status) return status;
@@ -168,6 +169,9 @@ static sia_status index_merges(sia_tokenizer *t, sia_error *err) {
         t->pairs[at & t->pair_mask] = key | rank;
         t->result[rank] = m.result;
     }
+    for (int left = 0; left < 256; left++)
+        for (int right = 0; right < 256; right++)
+            t->byte_rank[left * 256 + right] = sia_pair_find(t, t->byte_id[left], t->byte_id[right]);
     return SIA_OK;
 }
 
@@ -179,8 +183,7 @@ sia_status sia_vocabulary_finish(sia_tokenizer *t, sia_error *err) {
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------- questions
- */
+/* ---------------------------------------------------------------------------------------------- questions */
 
 uint32_t sia_tokenizer_size(const sia_tokenizer *t) { return t->size; }
 uint32_t sia_tokenizer_merges(const sia_tokenizer *t) { return t->merge_count; }
@@ -213,8 +216,7 @@ sia_status sia_tokenizer_decode(const sia_tokenizer *t, const uint32_t *ids, siz
     return SIA_OK;
 }
 
-/* --------------------------------------------------------------------------------------- bytes as characters
- */
+/* ------------------------------------------------------------------------------------ bytes as characters */
 
 static inline bool stands_for_itself(unsigned b) {
     return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
