@@ -10,7 +10,7 @@ PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev 
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
 
-.PHONY: all help deps deps-dev configure test test-all bench lint format install clean
+.PHONY: all help deps deps-dev configure test test-all bench fuzz lint format install clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -37,6 +37,14 @@ test-all: deps-dev ## the tests with gcc, clang and each sanitizer, and valgrind
 
 bench: all ## the speed of attention on this machine
 	@$(BUILD)/sia bench attention
+
+FUZZ_SECONDS ?= 60
+fuzz: deps-dev configure ## run the fuzz targets, FUZZ_SECONDS (60) each; what they find of interest is kept in build/corpus
+	@cmake --build $(BUILD) --target fuzz_programs
+	@for target in $(BUILD)/tests/fuzz/fuzz_*[!.]; do name=$${target##*/fuzz_}; \
+	  test -x $$target -a -f $$target || continue; mkdir -p build/corpus/$$name; \
+	  $$target -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -verbosity=0 -print_final_stats=1 \
+	    build/corpus/$$name tests/fuzz/seeds/$$name || exit 1; done
 
 lint: deps-dev configure ## formatting, clang-tidy and cppcheck
 	@sh cmake/lint.sh $(BUILD)

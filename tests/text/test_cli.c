@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commands as a person calls them: a table of command lines with the exit code and the words that must
+ * come out, and what is left in the folder after a failure and after Ctrl-C. */
+#define _GNU_SOURCE
+#include "support.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/sia-test-XXXXXX";
+
+/* Run by sh in an empty folder, in this order; $SIA is the program. says: part of stdout and stderr together.
+ */
+static const struct {
+    const char *command;
+    int code;
+    const char *says;
+} cases[] = {
+    /* What works. */
+    {"yes 'the cat sat on the mat, then the rat sat' | head -300 > story.txt; $SIA tokenizer train --size "
+     "270 story.txt",
+     0, "tokenizer.json: 270 tokens"},
+    {"$SIA tokenizer train --size 270 --out second.json --threads 2 --quiet < story.txt && cmp "
+     "tokenizer.json second.json",
+     0, ""},
+    {"cat story.txt | $SIA tokenizer train --size 270 --out - --quiet - | cmp - tokenizer.json", 0, ""},
+    {"$SIA tokenizer train --size 270 --json --quiet --out second.json story.txt", 0,
+     "{\"size\": 270, \"bytes\": 12300"},
+    {"$SIA tokenizer info tokenizer.json", 0, "special      269 <|endoftext|>"},
+    {"$SIA tokenizer info --json tokenizer.json", 0, "\"size\": 270, \"merges\": 13, \"end_of_text\": 269"},
+    {"$SIA tokenizer encode --out story.ids story.txt && $SIA tokenizer decode story.ids | cmp - story.txt",
+     0, ""},
+    {"$SIA tokenizer encode --format u16 < story.txt | $SIA tokenizer decode --format u16 | cmp - story.txt",
+     0, ""},
+    {"$SIA tokenizer encode --format u32 --out story.u32 story.txt && $SIA tokenizer decode --format u32 "
+     "--out back.txt story.u32 && cmp back.txt story.txt",
+     0, ""},
+    {"$SIA tokenizer encode story.txt story.txt | wc -l | grep -x $((2 * $(wc -l < story.ids)))", 0, ""},
+    {"$SIA tokenizer encode --end-of-text story.txt | head -1", 0, "269\n"},
+    {"printf '269 116 104,101\\t269\\n' | $SIA tokenizer decode --special", 0,
+     "<|endoftext|>the<|endoftext|>"},
+    {"printf '269 116 104,101' | $SIA tokenizer decode | cat -A", 0, "the"},
+    {"head -c 100000 /dev/urandom > noise; $SIA tokenizer encode noise | $SIA tokenizer decode | cmp - noise",
+     0, ""},
+    {"$SIA tokenizer encode --out none.ids < /dev/null && test -f none.ids && test ! -s none.ids", 0, ""},
+    {"head -c 9000000 /dev/zero | tr '\\0' x | $SIA tokenizer encode --format u16 | $SIA tokenizer decode "
+     "--format u16 | wc -c",
+     0, "9000000"},
+    {"$SIA bench text --megabytes 0.1 --rounds 1 --threads 2", 0, "encode / split"},
+    {"$SIA bench text --megabytes 0.1 --rounds 1 --threads 1 --json --train 300", 0,
+     "\"encode_over_split\": "},
+    {"$SIA tokenizer train --help", 0, "Examples:\n  sia tokenizer train books.txt"},
+    {"$SIA tokenizer encode --help", 0, "--format NAME"},
+    {"$SIA tokenizer decode --help", 0, "--special"},
+    {"$SIA tokenizer info --help", 0, "Usage: sia tokenizer info [options] PATH"},
+    /* Wrong usage. */
+    {"$SIA tokenizer", 2, "sia tokenizer: want one of these"},
+    {"$SIA tokenizer trian", 2, "want one of these"},
+    {"$SIA tokenizer train --size 10 story.txt", 2, "--size 10: want 257 to 1e+06"},
+    {"$SIA tokenizer train --size many story.txt", 2, "--size many: want a whole number"},
+    {"$SIA tokenizer train --sise 300 story.txt", 2, "unknown option --sise; did you mean --size?"},
+    {"$SIA tokenizer train --threads -1 story.txt", 2, "--threads -1: want 0 to 1024"},
+    {"$SIA tokenizer train --json --out - story.txt", 2, "both want stdout"},
+    {"$SIA tokenizer train --size 270 - - < story.txt", 2, "stdin is named twice"},
+    {"$SIA tokenizer encode --format u8 story.txt", 2, "--format u8: want text, u16 or u32"},
+    {"$SIA tokenizer info", 2, "want one tokenizer"},
+    {"$SIA tokenizer info a b", 2, "want one tokenizer"},
+    {"$SIA bench text a b", 2, "want one file at most"},
+    /* Bad input: a sentence, and no output under its final name. */
+    {"$SIA tokenizer train --out bad.json none.txt", 1, "sia: none.txt: No such file or directory"},
+    {"$SIA tokenizer train --out bad.json .", 1, "sia: .: is a folder, want a file"},
+    {": > empty.txt; $SIA tokenizer train --out bad.json story.txt empty.txt", 1,
+     "sia: empty.txt: there is nothing in it to train on"},
+    {"$SIA tokenizer train --out bad.json < /dev/null", 1, "sia: stdin: there is nothing in it to train on"},
+    {"printf 'abc\\000def' > binary; $SIA tokenizer train --out bad.json story.txt binary", 1,
+     "sia: binary: not text, byte 3 is 0"},
+    {"$SIA tokenizer train --size 270 --out any.json --any-bytes story.txt binary", 0,
+     "any.json: 270 tokens"},
+    {"$SIA tokenizer train --size 4096 --out bad.json story.txt", 2, "give more text or a smaller size"},
+    {"$SIA tokenizer train --size 270 --out no/such/folder/bad.json story.txt", 1,
+     "No such file or directory"},
+    {"$SIA tokenizer train --size 270 --out . story.txt", 1, "sia: .: is a folder, want a file"},
+    {"$SIA tokenizer train --size 270 --out /dev/full story.txt", 1,
+     "sia: /dev/full: No space left on device"},
+    {"$SIA tokenizer encode --tokenizer none.json --out bad.ids story.txt", 1,
+     "sia: none.json: No such file or directory"},
+    {"$SIA tokenizer encode --tokenizer . --out bad.ids none.txt", 1,
+     "sia: none.txt: No such file or directory"},
+    {"mkdir -p hollow; $SIA tokenizer encode --tokenizer hollow --out bad.ids story.txt", 1,
+     "hollow: holds neither tokenizer.json"},
+    {"$SIA tokenizer encode --out bad.ids .", 1, "sia: .: Is a directory"},
+    {"head -c 3000 tokenizer.json > cut.json; $SIA tokenizer encode --tokenizer cut.json --out bad.ids "
+     "story.txt",
+     1, "sia: cut.json: line "},
+    {"sed 's/\"the\": 2[0-9]*/\"the\": 7/' tokenizer.json > twice.json; $SIA tokenizer info twice.json", 1,
+     "twice.json: two tokens have id 7"},
+    {"$SIA tokenizer info story.txt", 1, "sia: story.txt: line 1: "},
+    {": > empty.json; $SIA tokenizer info empty.json", 1, "sia: empty.json: the file is empty"},
+    {"echo 12 twelve | $SIA tokenizer decode --out bad.txt", 1,
+     "sia: stdin: token 1, byte 3: want a whole number"},
+    {"echo 99999999999 | $SIA tokenizer decode --out bad.txt", 1, "want a whole number"},
+    {"echo -1 | $SIA tokenizer decode --out bad.txt", 1, "want a whole number"},
+    {"echo 1 2 270 | $SIA tokenizer decode --out bad.txt", 1, "sia: token 2 is 270, want ids below 270"},
+    {"printf abc | $SIA tokenizer decode --format u16 --out bad.txt", 1,
+     "sia: stdin: 3 bytes, want a multiple of 2"},
+    {"printf abcde | $SIA tokenizer decode --format u32 --out bad.txt", 1, "want a multiple of 4"},
+    {"echo old > keep.txt; echo 1 2 270 | $SIA tokenizer decode --out keep.txt; code=$?; cat keep.txt; exit "
+     "$code",
+     1, "old"},
+    {"$SIA tokenizer encode story.txt > /dev/full", 1, "stdout: No space left on device"},
+    {"$SIA bench text empty.txt", 1, "sia: empty.txt: the file is empty"},
+    {"$SIA bench text noise", 1, "is not valid UTF-8"},
+    {"$SIA bench text --megabytes 0.1 --rounds 1 --peer 'echo nonsense'", 1,
+     "--peer: want a line with seconds and tokens"},
+};
+
+static int run_command(const char *command, char *output, size_t room) {
+    char line[2048];
+    (void)snprintf(line, sizeof line, "cd %s; { %s; } 2>&1", folder, command);
+    FILE *p = popen(line, "r");
+    assert_non_null(p);
+    size_t used = fread(output, 1, room - 1, p);
+    output[used] = 0;
+    int status = pclose(p);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Names that start with bad, and temporary ones. */
+static int leftovers(void) {
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strncmp(e->d_name, "bad", 3) == 0 || strstr(e->d_name, ".tmp-")) {
+            print_message("left behind: %s\n", e->d_name);
+            n++;
+        }
+    (void)closedir(d);
+    return n;
+}
+
+static void test_table(void **state) {
+    (void)state;
+    char output[65536];
+    int failures = 0;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int code = run_command(cases[c].command, output, sizeof output);
+        if (code == cases[c].code && strstr(output, cases[c].says) && leftovers() == 0) continue;
+        failures++;
+        print_message("%s\n  exit code %d, want %d; want '%s' in:\n%s\n", cases[c].command, code,
+                      cases[c].code, cases[c].says, output);
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* The program waits for more input when Ctrl-C comes: it ends with 130 and takes its temporary file away. */
+static void test_stopped(void **state) {
+    (void)state;
+    char out[256], tokenizer[256];
+    int to[2];
+    (void)snprintf(out, sizeof out, "%s/bad.ids", folder);
+    (void)snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
+    assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0)
+            (void)execl(getenv("SIA"), "sia", "tokenizer", "encode", "--tokenizer", tokenizer, "--out", out,
+                        (char *)NULL);
+        _exit(127);
+    }
+    (void)close(to[0]);
+    assert_int_equal(write(to[1], "the cat", 7), 7);
+    /* It is at work when the temporary file is there. */
+    for (int tries = 0; tries < 1000; tries++) {
+        DIR *d = opendir(folder);
+        bool there = false;
+        for (struct dirent *e; d && (e = readdir(d));) there = there || strstr(e->d_name, "bad.ids.tmp-");
+        if (d) (void)closedir(d);
+        if (there) break;
+        (void)usleep(10000);
+    }
+    (void)usleep(100000); /* and waits for input, not before its handler is set */
+    assert_int_equal(kill(child, SIGINT), 0);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    (void)close(to[1]);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    assert_int_equal(leftovers(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_stopped)};
+    if (!getenv("SIA")) {
+        (void)fprintf(stderr, "want the program's path in SIA\n");
+        return 1;
+    }
+    if (!mkdtemp(folder)) return 1;
+    (void)signal(SIGPIPE, SIG_IGN);
+    int result = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 ? result : 1;
+}
