@@ -112,6 +112,7 @@ struct cli_roofs {
     int64_t peak_rounds;    /* of a part */
     double peak_operations; /* of a part */
     float *memory;
+    size_t read_bytes;
     float *matrices; /* a, b, c for each thread */
     int threads;
 };
@@ -157,7 +158,7 @@ double cli_sgemm_seconds(const cli_roofs *roofs, int threads) {
 static void read_task(void *context, int64_t task, int worker) {
     (void)worker;
     const cli_roofs *roofs = context;
-    int64_t floats = CLI_READ_BYTES / sizeof(float) / READ_PARTS;
+    int64_t floats = (int64_t)(roofs->read_bytes / sizeof(float) / READ_PARTS);
     volatile float sum = roofs->kernel->read_memory(roofs->memory + task * floats, floats);
     (void)sum;
 }
@@ -167,6 +168,8 @@ double cli_read_seconds(const cli_roofs *roofs, int threads) {
     sia_parallel(threads, READ_PARTS, read_task, (void *)roofs);
     return cli_seconds() - started;
 }
+
+double cli_read_bytes(const cli_roofs *roofs) { return (double)roofs->read_bytes; }
 
 /* The first call warms the unit up; the fastest of the next few tells how many rounds make a part. */
 static void calibrate_peak(cli_roofs *roofs) {
@@ -181,7 +184,7 @@ static void calibrate_peak(cli_roofs *roofs) {
     roofs->peak_operations = roofs->kernel->fma_peak(roofs->peak_rounds);
 }
 
-sia_status cli_roofs_create(cli_roofs **out, int threads, bool sgemm, bool read, sia_error *err) {
+sia_status cli_roofs_create(cli_roofs **out, int threads, bool sgemm, size_t read_bytes, sia_error *err) {
     cli_roofs *roofs = *out = calloc(1, sizeof *roofs);
     if (!roofs) return sia_fail_memory(err, sizeof *roofs, "roofs");
     roofs->kernel = sia_kernel_get();
@@ -195,18 +198,19 @@ sia_status cli_roofs_create(cli_roofs **out, int threads, bool sgemm, bool read,
         for (int64_t i = 0; i < floats; i++)
             roofs->matrices[i] = (float)(sia_random_uniform(1, (uint64_t)i) - 0.5);
     }
-    if (read) {
-        roofs->memory = sia_pages_map(CLI_READ_BYTES);
-        if (!roofs->memory) return sia_fail_memory(err, CLI_READ_BYTES, "memory to read");
+    if (read_bytes) {
+        roofs->memory = sia_pages_map(read_bytes);
+        if (!roofs->memory) return sia_fail_memory(err, read_bytes, "memory to read");
+        roofs->read_bytes = read_bytes;
         /* Pages that were never written all read from one page of zeros, out of the cache. */
-        for (size_t i = 0; i < CLI_READ_BYTES / sizeof(float); i++) roofs->memory[i] = 1;
+        for (size_t i = 0; i < read_bytes / sizeof(float); i++) roofs->memory[i] = 1;
     }
     return SIA_OK;
 }
 
 void cli_roofs_destroy(cli_roofs *roofs) {
     if (!roofs) return;
-    sia_pages_unmap(roofs->memory, CLI_READ_BYTES);
+    sia_pages_unmap(roofs->memory, roofs->read_bytes);
     sia_pages_unmap(roofs->matrices, (size_t)roofs->threads * SGEMM_FLOATS * sizeof(float));
     free(roofs);
 }

@@ -47,8 +47,9 @@ int cli_word_list(const cli_args *args, const char *name, char *room, size_t roo
 
 typedef struct cli_roofs cli_roofs;
 
-/* Room for up to `threads` threads, and for matrix products and passes over memory where they are wanted. */
-sia_status cli_roofs_create(cli_roofs **roofs, int threads, bool sgemm, bool read, sia_error *err);
+/* Room for up to `threads` threads; for matrix products where they are wanted; for passes over read_bytes of
+ * memory, which no cache should hold (0: none). */
+sia_status cli_roofs_create(cli_roofs **roofs, int threads, bool sgemm, size_t read_bytes, sia_error *err);
 void cli_roofs_destroy(cli_roofs *roofs);
 
 /* Multiply-adds in registers on `threads` threads at once, for about 3 ms: seconds, and the floating-point
@@ -61,8 +62,8 @@ double cli_fma_operations(const cli_roofs *roofs, int threads);
 enum { CLI_SGEMM_M = 1024, CLI_SGEMM_N = 768, CLI_SGEMM_K = 768 };
 double cli_sgemm_seconds(const cli_roofs *roofs, int threads);
 
-/* A pass over CLI_READ_BYTES, which no cache holds: seconds. */
-enum { CLI_READ_BYTES = 512 << 20 };
+/* A pass over the memory: seconds. */
 double cli_read_seconds(const cli_roofs *roofs, int threads);
+double cli_read_bytes(const cli_roofs *roofs);
 
 #endif

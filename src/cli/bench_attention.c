@@ -148,7 +148,7 @@ static void add_cell(bench *b, bench_op op, const bench_problem *p, sia_type typ
     double t = (double)threads;
     if (op == OP_FMA_PEAK) cell->operations = cli_fma_operations(b->roofs, (int)threads);
     if (op == OP_SGEMM) cell->operations = 2.0 * CLI_SGEMM_M * CLI_SGEMM_N * CLI_SGEMM_K * t;
-    if (op == OP_READ) cell->bytes = CLI_READ_BYTES;
+    if (op == OP_READ) cell->bytes = cli_read_bytes(b->roofs);
     if (!p) return;
     double d = (double)p->head_dim, n = (double)p->len, heads = (double)p->heads;
     if (op == OP_FORWARD) cell->operations = 2 * d * n * (n + 1) * heads;
@@ -188,9 +188,10 @@ sia_status bench_create(bench *b, sia_error *err) {
         if (set->threads[i] > b->most_threads) b->most_threads = (int)set->threads[i];
     sia_status status = sia_kernel_check(err);
     if (!status) status = create_problems(b, err);
+    bool read = set->wanted[OP_READ] || set->wanted[OP_DECODE];
     if (!status)
         status = cli_roofs_create(&b->roofs, b->most_threads, set->wanted[OP_SGEMM],
-                                  set->wanted[OP_READ] || set->wanted[OP_DECODE], err);
+                                  read ? set->read_bytes : 0, err);
     if (!status) status = create_data(b, err);
     for (int i = 0; i < b->problem_count && !status; i++)
         if (b->problems[i].decode) status = fill_caches(b, &b->problems[i], err);
@@ -278,7 +279,8 @@ typedef struct roof_rates {
 
 static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
     roof_rates rates = {.threads = cell->threads};
-    if (cell->op == OP_DECODE) rates.read = CLI_READ_BYTES / cli_read_seconds(b->roofs, cell->threads);
+    if (cell->op == OP_DECODE)
+        rates.read = cli_read_bytes(b->roofs) / cli_read_seconds(b->roofs, cell->threads);
     rates.fma = cli_fma_operations(b->roofs, cell->threads) / cli_fma_seconds(b->roofs, cell->threads);
     return rates;
 }

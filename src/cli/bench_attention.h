@@ -24,6 +24,7 @@ typedef struct bench_settings {
     int scheme_count, shape_count, len_count, thread_count;
     int64_t keys; /* of the cache */
     int rounds;
+    size_t read_bytes;
 } bench_settings;
 
 /* One scheme at one shape and length, with what its forward pass leaves for its backward pass. */

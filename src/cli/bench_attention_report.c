@@ -131,13 +131,12 @@ static const char *shape_text(const bench_problem *p, char text[24]) {
 }
 
 static void print_roofs(const bench *b) {
-    char product[32];
+    char product[32], read[32];
+    (void)snprintf(read, sizeof read, "read %.0f MB", (double)b->set.read_bytes / (1 << 20));
     (void)snprintf(product, sizeof product, "sgemm %dx%dx%d", CLI_SGEMM_M, CLI_SGEMM_N, CLI_SGEMM_K);
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
-        const char *name = cell->op == OP_FMA_PEAK ? "fma peak"
-                           : cell->op == OP_SGEMM  ? product
-                                                   : "read 512 MB";
+        const char *name = cell->op == OP_FMA_PEAK ? "fma peak" : cell->op == OP_SGEMM ? product : read;
         if (cell->problem) continue;
         printf("%-39s %8d  %10.2f", name, cell->threads, milliseconds(b, cell).median);
         if (cell->op == OP_READ)
@@ -150,8 +149,12 @@ static void print_roofs(const bench *b) {
 
 static void print_passes(const bench *b) {
     char shape[24];
-    printf("%-9s %-10s %11s %6s %8s  %10s  %8s  %7s\n", "op", "scheme", "heads x dim", "len", "threads", "ms",
-           "GFLOP/s", "of peak");
+    const bool *wanted = b->set.wanted;
+    bool only_decode = true;
+    for (int op = 0; op < OPS; op++) only_decode = only_decode && (op == OP_DECODE || !wanted[op]);
+    if (only_decode) return;
+    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %7s\n", "op", "scheme", "heads x dim", "len", "threads",
+           "ms", "GFLOP/s", "of peak");
     print_roofs(b);
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
@@ -243,7 +246,7 @@ static void print_warning(const bench *b) {
 }
 
 void bench_print_tables(const bench *b) {
-    printf("median of %d rounds\n\n", b->set.rounds);
+    printf("median of %d rounds\n", b->set.rounds);
     print_passes(b);
     print_decode(b);
     for (int threads = 0; threads < 2; threads++)

@@ -62,6 +62,7 @@ static int read_settings(const cli_args *args, bench_settings *set) {
     bool quick = cli_flag(args, "quick");
     set->keys = cli_int(args, "keys");
     set->rounds = (int)cli_int(args, "rounds");
+    set->read_bytes = (size_t)cli_int(args, "megabytes") << 20;
     if (quick && !cli_given(args, "rounds")) set->rounds = 3;
     int code = read_ops(args, set);
     if (!code) code = read_shapes(args, set);
@@ -107,6 +108,8 @@ static const cli_option options[] = {
     {"keys", CLI_INT, "N", "65536", "positions in the cache for decode, at the widest shape", .min = 1,
      .max = 1 << 24},
     {"threads", CLI_TEXT, "LIST", "1,2", "numbers of threads, as far as the machine has them", 0, 0},
+    {"megabytes", CLI_INT, "N", "512", "memory to measure the read bandwidth on: more than any cache",
+     .min = 1, .max = 1 << 20},
     {"rounds", CLI_INT, "N", "11", "rounds", .min = 1, .max = CLI_MAX_ROUNDS},
     {0}};
 
