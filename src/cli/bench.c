@@ -42,7 +42,7 @@ cli_quartiles cli_quartiles_of(const double *values, int count) {
 }
 
 double cli_median_ratio(const double *over, const double *under, double scale, int rounds) {
-    double ratios[CLI_MAX_ROUNDS];
+    double ratios[CLI_MAX_ROUNDS] = {0};
     for (int i = 0; i < rounds; i++) ratios[i] = scale * (over ? over[i] : 1) / under[i];
     return cli_quartiles_of(ratios, rounds).median;
 }
@@ -82,9 +82,9 @@ int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t
 int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
                   int *count) {
     const char *text = cli_text(args, name);
-    if (strlen(text) >= room_bytes)
-        return cli_usage(args, "--%s: want %zu letters at most", name, room_bytes - 1);
-    strcpy(room, text);
+    size_t length = strlen(text);
+    if (length >= room_bytes) return cli_usage(args, "--%s: want %zu letters at most", name, room_bytes - 1);
+    memcpy(room, text, length + 1);
     *count = 0;
     for (char *word = room, *comma; word; word = comma) {
         comma = strchr(word, ',');

@@ -122,7 +122,8 @@ static sia_status create_data(bench *b, sia_error *err) {
     if (!b->logn) return sia_fail_memory(err, (size_t)heads * 2 * sizeof(float), "logn");
     b->d_logn = b->logn + heads;
     for (int64_t i = 0; i < heads; i++) b->logn[i] = 1 / logf(256);
-    for (int64_t i = 0; i < b->array * D_Q; i++) b->data[i] = (float)sia_random_normal(1, (uint64_t)i);
+    for (int64_t i = 0; b->data && i < b->array * D_Q; i++)
+        b->data[i] = (float)sia_random_normal(1, (uint64_t)i);
     carve = (sia_carve){b->results, 0};
     carve_results(b, &carve);
     return SIA_OK;
@@ -286,7 +287,7 @@ static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
 }
 
 static sia_status measure_cell(bench *b, bench_cell *cell, int round, roof_rates *last, sia_error *err) {
-    double seconds;
+    double seconds = 0;
     roof_rates before = *last;
     if (before.threads != cell->threads || (cell->op == OP_DECODE && before.read == 0))
         before = measure_roofs(b, cell);

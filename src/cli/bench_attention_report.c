@@ -168,7 +168,7 @@ static void print_passes(const bench *b) {
 }
 
 static void print_decode(const bench *b) {
-    char shape[24], over[16];
+    char shape[24];
     if (!b->set.wanted[OP_DECODE]) return;
     printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %7s  %8s\n", "decode", "scheme", "heads x dim", "keys",
            "threads", "ms", "GB/s", "of read", "over f32");
@@ -177,11 +177,12 @@ static void print_decode(const bench *b) {
         const bench_problem *p = cell->problem;
         if (cell->op != OP_DECODE) continue;
         const bench_cell *f32 = f32_of(b, cell);
-        (void)snprintf(over, sizeof over, f32 ? "%.2f" : "", f32 ? time_ratio(b, f32, cell) : 0);
-        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  %7.3f  %8s\n", bench_type_names[cell->type],
-               p->scheme, shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
+        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  %7.3f", bench_type_names[cell->type], p->scheme,
+               shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
                rate(b, cell, cell->bytes / 1e9, NULL).median,
-               rate(b, cell, cell->bytes, cell->read_rate).median, over);
+               rate(b, cell, cell->bytes, cell->read_rate).median);
+        if (f32) printf("  %8.2f", time_ratio(b, f32, cell));
+        putchar('\n');
     }
 }
 

@@ -139,13 +139,15 @@ static void test_stopped(void **state) {
     (void)snprintf(out, sizeof out, "%s/bad.ids", command_folder);
     (void)snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", command_folder);
     assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+    const char *program = getenv("SIA");
+    assert_non_null(program);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         int null = open("/dev/null", O_WRONLY);
         if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0)
-            (void)execl(getenv("SIA"), "sia", "tokenizer", "encode", "--tokenizer", tokenizer, "--out", out,
-                        (char *)NULL);
+            (void)execl(program ? program : "", "sia", "tokenizer", "encode", "--tokenizer", tokenizer,
+                        "--out", out, (char *)NULL);
         _exit(127);
     }
     (void)close(to[0]);
