@@ -10,8 +10,10 @@
  * panels i8          k  [block/NR][d/4][NR][4]   four d of a key together   v  [width/NR][block/4][NR][4]
  * four keys of a column then the scales of the rows, k [block] and v [block], in float
  *
- * Four bytes that belong together are one 32-bit lane: a shift and a mask bring each to the top of the lane,
- * where it is the number times 2^24; that factor goes into the row's scale. No bytes need to change lanes. */
+ * Four bytes that belong together are one 32-bit lane, and no byte needs to change lanes. For keys, products
+ * of bytes with the query, rounded to 16 bits, are summed in integers: what that rounding loses is a
+ * hundredth of what the bytes lost already. For values, a shift and a mask bring each byte to the top of its
+ * lane, where it is the number times 2^24; that factor goes into the row's scale. */
 #ifndef SIA_KERNEL_DECODE_H
 #define SIA_KERNEL_DECODE_H
 
@@ -112,7 +114,7 @@ static void cache_write(sia_type type, int d, void *block, int row, const float 
         float *scale = (float *)scales_of(d, block), of_k = quantize_scale(d, k), of_v = quantize_scale(d, v);
         for (int c = 0; c < d; c++) ((int8_t *)block)[key_place_i8(d, row, c)] = quantize(k[c], of_k);
         for (int c = 0; c < d; c++) ((int8_t *)values)[value_place_i8(row, c)] = quantize(v[c], of_v);
-        scale[row] = of_k * 0x1p-24f;
+        scale[row] = of_k;
         scale[CB + row] = of_v * 0x1p-24f;
     }
 }
@@ -151,7 +153,7 @@ INLINE void cache_read_type(sia_type type, int d, const void *block, float *k, f
         int64_t key = four * 4 / d * NR; /* of lane 0 */
         for (int i = 0; i < 4; i++)
             for (int j = 0; j < NV; j++) {
-                vf y = scale ? x[i][j] * vload(scale + key + j * VW) : x[i][j];
+                vf y = scale ? x[i][j] * (vload(scale + key + j * VW) * vdup(0x1p-24f)) : x[i][j];
                 vstore(k + (four * 4 + i) * NR + j * VW, y);
             }
     }
@@ -201,6 +203,57 @@ INLINE void panel_times(sia_type type, int rows, const void *panel, int64_t n, c
         }
 }
 
+/* Queries for int8 keys: 16 bits each, in the order in which the bytes of a lane are taken, two lanes for
+ * four numbers. */
+typedef struct query16 {
+    int32_t pair[SIA_DECODE_ROWS][SIA_MAX_DIM / 2];
+    float scale[SIA_DECODE_ROWS]; /* NaN where the query is not finite */
+} query16;
+
+INLINE int32_t two16(float low, float high) {
+    return (int32_t)((uint32_t)(uint16_t)(int16_t)lrintf(low) | (uint32_t)(uint16_t)(int16_t)lrintf(high)
+                                                                    << 16);
+}
+
+static void quantize_queries(const sia_decode *q, query16 *out) {
+    for (int r = 0; r < q->rows; r++) {
+        const float *x = q->q + r * q->head_dim;
+        float scale = quantize_scale(q->head_dim, x) * (127.0f / 32767), inverse = scale > 0 ? 1 / scale : 0;
+        if (inverse > FLT_MAX) inverse = 0; /* a query below 1e-34 is 0 */
+        for (int i = 0; i < q->head_dim; i += 4) {
+            out->pair[r][i / 2] = two16(x[i] * inverse, x[i + 2] * inverse);
+            out->pair[r][i / 2 + 1] = two16(x[i + 1] * inverse, x[i + 3] * inverse);
+        }
+        out->scale[r] = scale;
+    }
+}
+
+/* sum[r] = the query's product with NR int8 keys, before both scales. */
+INLINE void panel_times_i8(int rows, const int8_t *panel, int d, int32_t (*query)[SIA_MAX_DIM / 2],
+                           vf sum[][NV]) {
+    vi part[2][4][NV];
+    for (int r = 0; r < rows; r++) FOR_VECTORS(part[0][r][v] = part[1][r][v] = (vi){0};)
+    for (int i = 0; i < d / 2; i += 2, panel += 4 * NR) {
+        vi even[NV], odd[NV];
+        for (int ahead = 0; ahead < 4 * NR; ahead += 64) __builtin_prefetch(panel + AHEAD + ahead);
+        FOR_VECTORS({
+            vi bytes = vload_bytes(panel + v * VW * 4);
+            even[v] = vbytes_even(bytes);
+            odd[v] = vbytes_odd(bytes);
+        })
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            vi x = (vi){0} + query[r][i], y = (vi){0} + query[r][i + 1];
+            FOR_VECTORS({
+                part[0][r][v] += vdot16(even[v], x);
+                part[1][r][v] += vdot16(odd[v], y);
+            })
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        FOR_VECTORS(sum[r][v] = __builtin_convertvector(part[0][r][v] + part[1][r][v], vf);)
+}
+
 /* One row of v, for the few keys at the end that not all queries see. */
 INLINE float one_value(sia_type type, const void *values, int row, int c) {
     if (type == SIA_F32) return ((const float *)values)[value_place(row, c)];
@@ -214,8 +267,8 @@ INLINE float one_value(sia_type type, const void *values, int row, int c) {
 
 /* Keys 0 .. n-1 of one block for `rows` (1, 2 or 4) queries from `row` on; `before` keys of the stretch stand
  * before it. */
-INLINE void decode_block(sia_type type, int rows, const sia_decode *q, int row, int block, int64_t before,
-                         int64_t n) {
+INLINE void decode_block(sia_type type, int rows, const sia_decode *q, query16 *q16, int row, int block,
+                         int64_t before, int64_t n) {
     float weight[4][CB];
     int d = q->head_dim;
     int64_t width = width_of(d), common = n;
@@ -230,14 +283,18 @@ INLINE void decode_block(sia_type type, int rows, const sia_decode *q, int row, 
     for (int r = 0; r < rows; r++) best[r] = vdup(-INFINITY);
     for (int64_t j = 0; j < n; j += NR) {
         vf sum[4][NV];
-        panel_times(type, rows, (const uint8_t *)k + j * d * type_bytes(type), d / 4, q->q + row * d, d, sum);
+        if (type == SIA_I8)
+            panel_times_i8(rows, (const int8_t *)k + j * d, d, q16->pair + row, sum);
+        else
+            panel_times(type, rows, (const uint8_t *)k + j * d * type_bytes(type), d / 4, q->q + row * d, d,
+                        sum);
         for (int r = 0; r < rows; r++) {
             int64_t sees = q->limit[row + r] - before; /* keys of the block */
             int64_t t = sees - 1 - j;
             if (sees > n) sees = n;
             for (int v = 0; v < NV; v++) {
                 vf l = sum[r][v];
-                if (type == SIA_I8) l *= vload(scales + j + v * VW);
+                if (type == SIA_I8) l *= vload(scales + j + v * VW) * vdup(q16->scale[row + r]);
                 l = vfma(vload(q->scale[row + r] - t + v * VW), l, vload(q->bias[row + r] - t + v * VW));
                 if (j + NR > sees) l = vselect(viota() + v * VW < (int32_t)(sees - j), l, vdup(-INFINITY));
                 vstore(weight[r] + j + v * VW, l);
@@ -276,6 +333,8 @@ INLINE void decode_block(sia_type type, int rows, const sia_decode *q, int row, 
 
 INLINE void decode_type(sia_type type, const sia_decode *q) {
     int64_t width = width_of(q->head_dim);
+    query16 q16;
+    if (type == SIA_I8) quantize_queries(q, &q16);
     for (int r = 0; r < q->rows; r++) {
         q->max[r] = -FLT_MAX;
         q->sum[r] = 0;
@@ -284,9 +343,9 @@ INLINE void decode_type(sia_type type, const sia_decode *q) {
     for (int64_t before = 0; before < q->count; before += CB) {
         int64_t n = q->count - before < CB ? q->count - before : CB;
         int block = (int)(before / CB), row = 0;
-        for (; row + 4 <= q->rows; row += 4) decode_block(type, 4, q, row, block, before, n);
-        for (; row + 2 <= q->rows; row += 2) decode_block(type, 2, q, row, block, before, n);
-        for (; row < q->rows; row++) decode_block(type, 1, q, row, block, before, n);
+        for (; row + 4 <= q->rows; row += 4) decode_block(type, 4, q, &q16, row, block, before, n);
+        for (; row + 2 <= q->rows; row += 2) decode_block(type, 2, q, &q16, row, block, before, n);
+        for (; row < q->rows; row++) decode_block(type, 1, q, &q16, row, block, before, n);
     }
 }
 

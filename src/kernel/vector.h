@@ -72,14 +72,15 @@ INLINE vf vmax(vf x, vf y) {
 INLINE vf vselect(vi mask, vf x, vf y) { return (vf)(((vi)x & mask) | ((vi)y & ~mask)); }
 
 /* Holds x in a register here, and hides its value from the compiler. */
-#if defined(__AVX512F__)
-#    define VECTOR_REGISTER "+v"
+#if VW == 16 && !defined(__AVX512F__)
+#    define KEEP_IN_REGISTER(x) (void)(x) /* no register is that wide */
+#elif defined(__AVX512F__)
+#    define KEEP_IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
 #elif defined(__aarch64__)
-#    define VECTOR_REGISTER "+w"
+#    define KEEP_IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
 #else
-#    define VECTOR_REGISTER "+x"
+#    define KEEP_IN_REGISTER(x) __asm__ volatile("" : "+x"(x))
 #endif
-#define KEEP_IN_REGISTER(x) __asm__ volatile("" : VECTOR_REGISTER(x))
 
 /* sum += x * y for the sums of a tile, which fill the registers. Left to themselves, compilers pick forms of
  * the instruction that overwrite x or y, copy, and spill: a fifth of the speed (docs/speed.md). */
@@ -110,6 +111,29 @@ INLINE vf vexp2(vf x) {
     vf b = vfma(vdup(5.55073358e-2f), f, vdup(2.40222424e-1f));
     vf c = vfma(vdup(1.32647273e-3f), f, vdup(9.67151299e-3f));
     return vfma(vfma(c, ff, b), ff, a) * (vf)((vi)shifted << 23);
+}
+
+/* Each lane is two 16-bit numbers: the sum of their products with those of y. */
+INLINE vi vdot16(vi x, vi y) {
+#if defined(__AVX512BW__) && VW == 16
+    return (vi)_mm512_madd_epi16((__m512i)x, (__m512i)y);
+#elif defined(__AVX2__) && VW == 8
+    return (vi)_mm256_madd_epi16((__m256i)x, (__m256i)y);
+#elif defined(__SSE2__) && VW == 4
+    return (vi)_mm_madd_epi16((__m128i)x, (__m128i)y);
+#else
+    return ((x << 16) >> 16) * ((y << 16) >> 16) + (x >> 16) * (y >> 16);
+#endif
+}
+
+/* The bytes 0 and 2 (or 1 and 3) of each lane as two 16-bit numbers. */
+INLINE vi vbytes_even(vi x) {
+    typedef int16_t v16 __attribute__((vector_size(VW * 4)));
+    return (vi)(((v16)x << 8) >> 8);
+}
+INLINE vi vbytes_odd(vi x) {
+    typedef int16_t v16 __attribute__((vector_size(VW * 4)));
+    return (vi)((v16)x >> 8);
 }
 
 /* Lanes i and i ^ distance change places. */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One attention problem for the tests: random inputs, what the oracle says of them, what the library says,
+ * and how far apart the two are. */
+#ifndef SIA_TESTS_PROBLEM_H
+#define SIA_TESTS_PROBLEM_H
+
+#include "kernel/kernel.h"
+#include "kernel/oracle.h"
+
+typedef struct shape {
+    int heads, kv_heads, head_dim;
+    sia_span span;
+} shape;
+
+typedef struct tensor {
+    int64_t count;
+    float *f;  /* the library's */
+    double *d; /* the oracle's */
+} tensor;
+
+typedef struct problem {
+    sia_attention *a;
+    const char *scheme;
+    shape shape;
+    bool logn;
+    tensor q, k, v, s, out, lse, entropy, mass, d_out, d_q, d_k, d_v, d_s;
+} problem;
+
+/* Inputs are standard normal times `size`; s around 1/ln(train_len). config may be NULL. */
+problem problem_create(const char *scheme, shape s, const sia_attention_config *config, uint64_t seed,
+                       double size);
+void problem_destroy(problem *p);
+
+void problem_oracle(problem *p, bool backward); /* fills the d sides of out, lse, ..., d_s */
+void problem_forward(problem *p);               /* fills the f sides; fails the test when the library does */
+void problem_backward(problem *p);
+
+/* Largest |f - d| over largest |d|; infinite where one is finite and the other is not. */
+double tensor_error(const tensor *t);
+
+/* The i-th set of kernels that can be tested here, NULL after the last: those of the library that this
+ * processor has, and on x86 the stand-in for AVX-512 (isa_wide.c). */
+const sia_kernel *test_kernel(int i);
+
+/* Runs body with each of them, and leaves the one chosen at start. */
+#define FOR_EACH_ISA(kernel)                                                                         \
+    for (int isa_ = 0; test_kernel(isa_) ? true : (sia_kernel_set(NULL), false); isa_++)             \
+        for (const sia_kernel *kernel = test_kernel(isa_); kernel && (sia_kernel_set(kernel), true); \
+             kernel = NULL)
+
+#endif

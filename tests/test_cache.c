@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The KV cache: decode equals prefill, for every scheme, type, instruction set and way of cutting the
+ * sequence. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "problem.h"
+
+/* What rounding of the stored keys and values does to the output, relative to its largest number: f16 has 11
+ * bits, i8 has 7. */
+static const struct {
+    sia_type type;
+    const char *name;
+    double bound;
+} types[] = {{SIA_F32, "f32", 2e-5}, {SIA_F16, "f16", 1e-2}, {SIA_I8, "i8", 1e-1}};
+
+/* Appends and attends in steps of `step` positions; fills p->out and p->lse. */
+static void decode(problem *p, sia_type type, int64_t step) {
+    const sia_span *s = &p->shape.span;
+    int64_t q_row = (int64_t)p->shape.heads * p->shape.head_dim,
+            k_row = (int64_t)p->shape.kv_heads * p->shape.head_dim;
+    sia_cache *c;
+    sia_error err;
+    assert_int_equal(sia_cache_create(&c, p->a, type, &err), SIA_OK);
+    for (int64_t i = 0; i < s->k_len; i += step) {
+        int64_t n = s->k_len - i < step ? s->k_len - i : step;
+        if (sia_cache_append(c, n, p->k.f + i * k_row, p->v.f + i * k_row, &err)) fail_msg("%s", err.text);
+        if (sia_cache_attend(c, n, p->q.f + i * q_row, p->logn ? p->s.f : NULL, p->out.f + i * q_row,
+                             p->lse.f + i * p->shape.heads, &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(sia_cache_length(c), s->k_len);
+    assert_true(sia_cache_bytes(c) > 0);
+    sia_cache_destroy(c);
+}
+
+static void check(const sia_kernel *kernel, const char *scheme, shape s, int64_t step) {
+    for (int i = 0; i < 3; i++) {
+        problem p = problem_create(scheme, s, NULL, 40, 1);
+        problem_oracle(&p, false);
+        decode(&p, types[i].type, step);
+        double out = tensor_error(&p.out), lse = tensor_error(&p.lse);
+        bool good = out < types[i].bound && lse < types[i].bound;
+        if (!good || step == 1)
+            printf("%-9s %-12s %-3s %lld keys, %d/%d heads of %d, steps of %lld: out %.1e, lse %.1e, bound "
+                   "%.0e, %s\n",
+                   kernel->name, scheme, types[i].name, (long long)s.span.k_len, s.heads, s.kv_heads,
+                   s.head_dim, (long long)step, out, lse, types[i].bound, good ? "good" : "BAD");
+        assert_true(good);
+        problem_destroy(&p);
+    }
+}
+
+static void every_scheme(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel)
+        for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++)
+            check(kernel, *scheme, (shape){2, 1, 40, {.q_len = 70, .k_len = 70}}, 1);
+}
+
+/* Steps that take the decode kernel (rows = step * heads / kv_heads up to 16) and the kernel of the forward
+ * pass; head dimensions around the panels; caches of several blocks and stretches. */
+static void every_cut(void **state) {
+    (void)state;
+    const int64_t steps[] = {1, 2, 3, 5, 7, 16, 17, 64, 300};
+    const shape shapes[] = {{2, 2, 8, {.q_len = 300, .k_len = 300}},
+                            {4, 1, 48, {.q_len = 300, .k_len = 300}},
+                            {6, 2, 72, {.q_len = 270, .k_len = 270}},
+                            {1, 1, 256, {.q_len = 130, .k_len = 130}}};
+    FOR_EACH_ISA (kernel)
+        for (int s = 0; s < 4; s++)
+            for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+                check(kernel, i % 2 ? "si+prope" : "logn+rope", shapes[s], steps[i]);
+}
+
+/* Keys and values that f16 and i8 hold exactly: then no rounding excuses a difference. */
+static void exact_in_every_type(void **state) {
+    (void)state;
+    const shape shapes[] = {{2, 2, 24, {.q_len = 290, .k_len = 290}},
+                            {4, 2, 64, {.q_len = 150, .k_len = 150}}};
+    const int64_t steps[] = {1, 3, 290};
+    FOR_EACH_ISA (kernel)
+        for (int type = 0; type < 3; type++)
+            for (int i = 0; i < 6; i++) {
+                problem p = problem_create("si+nope", shapes[i % 2], NULL, 44, 1);
+                int d = p.shape.head_dim;
+                for (int64_t j = 0; j < p.k.count; j++) {
+                    /* whole numbers up to 127, which stands in every row, times a power of two */
+                    double size = ldexp(1, -6 + (int)(j / d % 2));
+                    p.k.d[j] = j % d ? size * (double)(int)(sia_random_below(48, (uint64_t)j, 255) - 127)
+                                     : size * 127;
+                    p.v.d[j] = j % d ? size * (double)(int)(sia_random_below(49, (uint64_t)j, 255) - 127)
+                                     : size * -127;
+                    p.k.f[j] = (float)p.k.d[j];
+                    p.v.f[j] = (float)p.v.d[j];
+                }
+                problem_oracle(&p, false);
+                decode(&p, (sia_type)type, steps[i / 2]);
+                double bound =
+                    type == SIA_I8 ? 5e-4 : 2e-5; /* with int8 keys, decoding rounds queries to 16 bits */
+                if (tensor_error(&p.out) > bound)
+                    fail_msg("%s %s: %g", kernel->name, types[type].name, tensor_error(&p.out));
+                problem_destroy(&p);
+            }
+}
+
+static void threads_same_bits(void **state) {
+    (void)state;
+    enum { N = 9000, D = 32 };
+    const int threads[] = {1, 2, 3, 8};
+    float *kv = malloc(sizeof(float) * N * D), q[2 * D], out[4][2 * D];
+    for (int i = 0; i < N * D; i++) kv[i] = (float)sia_random_normal(41, (uint64_t)i);
+    for (int i = 0; i < 2 * D; i++) q[i] = (float)sia_random_normal(42, (uint64_t)i);
+    FOR_EACH_ISA (kernel)
+        for (int type = 0; type < 3; type++) {
+            for (int i = 0; i < 4; i++) {
+                sia_attention *a;
+                sia_cache *c;
+                sia_attention_config config = {
+                    .heads = 2, .kv_heads = 1, .head_dim = D, .threads = threads[i]};
+                assert_int_equal(sia_attention_create(&a, "si+prope", &config, NULL), SIA_OK);
+                assert_int_equal(sia_cache_create(&c, a, (sia_type)type, NULL), SIA_OK);
+                assert_int_equal(sia_cache_append(c, N, kv, kv, NULL), SIA_OK);
+                assert_int_equal(sia_cache_attend(c, 1, q, NULL, out[i], NULL, NULL), SIA_OK);
+                sia_cache_destroy(c);
+                sia_attention_destroy(a);
+                assert_memory_equal(out[i], out[0], sizeof out[0]);
+            }
+        }
+    free(kv);
+}
+
+/* The same continuation from the same prompt, twice; what was forgotten leaves no trace, even when it was a
+ * NaN. */
+static void truncate_and_retry(void **state) {
+    (void)state;
+    enum { N = 40, D = 16 };
+    FOR_EACH_ISA (kernel)
+        for (int type = 0; type < 3; type++) {
+            problem p = problem_create("si+prope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 43, 1);
+            sia_cache *c;
+            float first[D], second[D], bad[D];
+            for (int i = 0; i < D; i++) bad[i] = NAN;
+            assert_int_equal(sia_cache_create(&c, p.a, (sia_type)type, NULL), SIA_OK);
+            assert_int_equal(sia_cache_append(c, N - 5, p.k.f, p.v.f, NULL), SIA_OK);
+            assert_int_equal(sia_cache_attend(c, 1, p.q.f, NULL, first, NULL, NULL), SIA_OK);
+            assert_int_equal(sia_cache_append(c, 1, bad, bad, NULL), SIA_OK);
+            assert_int_equal(sia_cache_attend(c, 1, p.q.f, NULL, second, NULL, NULL), SIA_OK);
+            for (int i = 0; i < D; i++) assert_true(isnan(second[i]));
+            assert_int_equal(sia_cache_truncate(c, N - 5, NULL), SIA_OK);
+            assert_int_equal(sia_cache_attend(c, 1, p.q.f, NULL, second, NULL, NULL), SIA_OK);
+            assert_memory_equal(first, second, sizeof first);
+            sia_cache_destroy(c);
+            problem_destroy(&p);
+        }
+}
+
+/* 1,048,576 positions: a few keys and values over and over, the expected sum by the formula. */
+static void million(void **state) {
+    (void)state;
+    enum { N = 1 << 20, D = 8, KINDS = 7, CHUNK = 1 << 14 };
+    sia_attention *a;
+    sia_attention_config config = {.heads = 1, .head_dim = D, .threads = 2};
+    assert_int_equal(sia_attention_create(&a, "si+nope", &config, NULL), SIA_OK);
+    float *k = malloc(sizeof(float) * CHUNK * D), *v = malloc(sizeof(float) * CHUNK * D), q[D], out[D];
+    double z = 0, o[D] = {0}, kinds[2][KINDS][D];
+    for (int i = 0; i < 2 * KINDS * D; i++)
+        kinds[i / D / KINDS][i / D % KINDS][i % D] = (float)sia_random_normal(46, (uint64_t)i);
+    for (int i = 0; i < D; i++) q[i] = (float)sia_random_normal(45, (uint64_t)i);
+    for (int type = 0; type < 3; type++) {
+        sia_cache *c;
+        assert_int_equal(sia_cache_create(&c, a, (sia_type)type, NULL), SIA_OK);
+        for (int64_t first = 0; first < N; first += CHUNK) {
+            for (int64_t i = 0; i < CHUNK; i++)
+                for (int j = 0; j < D; j++) {
+                    k[i * D + j] = (float)kinds[0][(first + i) % KINDS][j];
+                    v[i * D + j] = (float)kinds[1][(first + i) % KINDS][j];
+                }
+            assert_int_equal(sia_cache_append(c, CHUNK, k, v, NULL), SIA_OK);
+        }
+        assert_int_equal(sia_cache_length(c), N);
+        assert_int_equal(sia_cache_attend(c, 1, q, NULL, out, NULL, NULL), SIA_OK);
+        for (int64_t i = 0; i < N && type == 0; i++) {
+            double s = 0, square = 2 * log((double)(N - 1 - i) / 10 + 1) + 1;
+            for (int j = 0; j < D; j++) s += q[j] * kinds[0][i % KINDS][j];
+            double w = exp(sqrt(square) * s / sqrt(D) - square + 1);
+            z += w;
+            for (int j = 0; j < D; j++) o[j] += w * kinds[1][i % KINDS][j];
+        }
+        double worst = 0;
+        for (int j = 0; j < D; j++) worst = fmax(worst, fabs(out[j] - o[j] / z));
+        printf("%s cache of %d positions, %.0f MB: error %.1e, bound %.0e\n", types[type].name, N,
+               (double)sia_cache_bytes(c) / 1e6, worst, types[type].bound);
+        assert_true(worst < types[type].bound);
+        sia_cache_destroy(c);
+    }
+    free(k);
+    free(v);
+    sia_attention_destroy(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme),        cmocka_unit_test(every_cut),
+        cmocka_unit_test(exact_in_every_type), cmocka_unit_test(threads_same_bits),
+        cmocka_unit_test(truncate_and_retry),  cmocka_unit_test(million)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

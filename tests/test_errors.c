@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every wrong argument of the attention functions: its status and its sentence, and nothing written. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sia.h"
+
+static void fill(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                 double *bias) {
+    (void)context, (void)head, (void)heads, (void)first;
+    for (int64_t i = 0; i < count; i++) scale[i] = 1, bias[i] = 0;
+}
+
+static const struct {
+    const char *scheme;
+    sia_attention_config config;
+    sia_status status;
+    const char *sentence;
+} creations[] = {
+    {"si+prope", {.heads = 2, .head_dim = 64}, SIA_OK, ""},
+    {"si+prope",
+     {.heads = 2, .head_dim = 60},
+     SIA_ARGUMENT,
+     "head_dim 60: want a multiple of 8, from 8 to 256"},
+    {"si+prope",
+     {.heads = 2, .head_dim = 0},
+     SIA_ARGUMENT,
+     "head_dim 0: want a multiple of 8, from 8 to 256"},
+    {"si+prope",
+     {.heads = 2, .head_dim = 264},
+     SIA_ARGUMENT,
+     "head_dim 264: want a multiple of 8, from 8 to 256"},
+    {"si+prope", {.heads = 0, .head_dim = 64}, SIA_ARGUMENT, "heads 0: want 1 to 4096"},
+    {"si+prope", {.heads = -1, .head_dim = 64}, SIA_ARGUMENT, "heads -1: want 1 to 4096"},
+    {"si+prope",
+     {.heads = 6, .kv_heads = 4, .head_dim = 64},
+     SIA_ARGUMENT,
+     "kv_heads 4: want a divisor of heads, 6"},
+    {"si+prope",
+     {.heads = 6, .kv_heads = -6, .head_dim = 64},
+     SIA_ARGUMENT,
+     "kv_heads -6: want a divisor of heads, 6"},
+    {"si+prope",
+     {.heads = 2, .head_dim = 64, .threads = -1},
+     SIA_ARGUMENT,
+     "threads -1: want 1 to 1024, or 0 for all processors"},
+    {"si+prope", {.heads = 2, .head_dim = 64, .tau = -1}, SIA_ARGUMENT, "tau -1: want a number above 0"},
+    {"si+prope", {.heads = 2, .head_dim = 64, .tau = NAN}, SIA_ARGUMENT, "tau nan: want a number above 0"},
+    {"si+prope",
+     {.heads = 2, .head_dim = 64, .alpha = 4, .beta = 1},
+     SIA_ARGUMENT,
+     "beta 1: want beta >= alpha ln alpha, which is 5.54518; below it a_0^2 is negative"},
+    {"prope",
+     {.heads = 2, .head_dim = 64, .prope_share = 1.5},
+     SIA_ARGUMENT,
+     "prope_share 1.5: want at most 1"},
+    {"prope",
+     {.heads = 2, .head_dim = 64, .prope_base = INFINITY},
+     SIA_ARGUMENT,
+     "prope_base inf: want a number above 0"},
+    {"rope",
+     {.heads = 2, .head_dim = 64, .train_len = -5},
+     SIA_ARGUMENT,
+     "train_len -5: want 1 to 1073741824"},
+    {"ntk",
+     {.heads = 2, .head_dim = 64, .eval_len = 1LL << 40},
+     SIA_ARGUMENT,
+     "eval_len 1099511627776: want 1 to 1073741824"},
+    {"rope",
+     {.heads = 2, .head_dim = 64, .pairs = (sia_pairs)7},
+     SIA_ARGUMENT,
+     "pairs 7: want halves or adjacent"},
+    {"si+rope",
+     {.heads = 2, .head_dim = 64, .fill = fill},
+     SIA_SCHEME,
+     "fill: the scheme's distance slot already holds 'si'"},
+    {"magic",
+     {.heads = 2, .head_dim = 64},
+     SIA_SCHEME,
+     "scheme magic: unknown word 'magic'; want nope, rope, prope, ntk, yarn, logn, sharp, si or alibi, "
+     "joined by '+'"},
+    {NULL,
+     {.heads = 2, .head_dim = 64},
+     SIA_ARGUMENT,
+     "scheme: want a name and a place for the result, got NULL"},
+};
+
+static void creating(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof creations / sizeof *creations; i++) {
+        sia_attention *a;
+        sia_error err = {0};
+        sia_status status = sia_attention_create(&a, creations[i].scheme, &creations[i].config, &err);
+        assert_int_equal(status, creations[i].status);
+        assert_string_equal(err.text, creations[i].sentence);
+        assert_true((a != NULL) == (status == SIA_OK));
+        sia_attention_destroy(a);
+        assert_int_equal(sia_attention_create(&a, creations[i].scheme, &creations[i].config, NULL),
+                         status); /* err may be NULL */
+        sia_attention_destroy(a);
+    }
+    assert_int_equal(sia_attention_create(NULL, "si", &creations[0].config, NULL), SIA_ARGUMENT);
+    sia_attention_destroy(NULL);
+}
+
+enum { N = 4, HEADS = 2, DIM = 8, SIZE = N * HEADS * DIM };
+static float x[SIZE], y[SIZE], lse[N * HEADS], s[HEADS];
+
+static const sia_forward good_forward = {.q = x, .k = x, .v = x, .out = y};
+static const sia_backward good_backward = {
+    .q = x, .k = x, .v = x, .out = x, .lse = lse, .d_out = x, .d_q = y, .d_k = y, .d_v = y};
+#define SPAN \
+    { .q_len = N, .k_len = N }
+
+static const struct {
+    const char *scheme;
+    sia_span span;
+    sia_forward io;
+    const char *sentence;
+} forwards[] = {
+    {"si", SPAN, {.q = NULL, .k = x, .v = x, .out = y}, "q: NULL, want an array"},
+    {"si", SPAN, {.q = x, .k = NULL, .v = x, .out = y}, "k: NULL, want an array"},
+    {"si", SPAN, {.q = x, .k = x, .v = NULL, .out = y}, "v: NULL, want an array"},
+    {"si", SPAN, {.q = x, .k = x, .v = x, .out = NULL}, "out: NULL, want an array"},
+    {"logn+rope",
+     SPAN,
+     {.q = x, .k = x, .v = x, .out = y},
+     "logn: NULL, want one number for each head with scheme logn+rope"},
+    {"si",
+     SPAN,
+     {.q = x, .k = x, .v = x, .out = y, .logn = s},
+     "logn: given, but scheme si+nope has no logn"},
+    {"si",
+     SPAN,
+     {.q = x, .k = x, .v = x, .out = y, .q_stride = 15},
+     "q_stride 15: want at least a row, 16, or 0 for dense"},
+    {"si",
+     SPAN,
+     {.q = x, .k = x, .v = x, .out = y, .k_stride = -16},
+     "k_stride -16: want at least a row, 16, or 0 for dense"},
+    {"si",
+     SPAN,
+     {.q = x, .k = x, .v = x, .out = y, .v_stride = 1},
+     "v_stride 1: want at least a row, 16, or 0 for dense"},
+    {"si",
+     SPAN,
+     {.q = x, .k = x, .v = x, .out = y, .out_stride = 8},
+     "out_stride 8: want at least a row, 16, or 0 for dense"},
+    {"si", {.q_len = 0, .k_len = N}, {.q = x, .k = x, .v = x, .out = y}, "q_len 0: want 1 to 1073741824"},
+    {"si", {.q_len = N, .k_len = -3}, {.q = x, .k = x, .v = x, .out = y}, "k_len -3: want 1 to 1073741824"},
+    {"si",
+     {.q_len = N, .k_len = N, .batch = -1},
+     {.q = x, .k = x, .v = x, .out = y},
+     "batch -1: want 1 to 1073741824"},
+    {"si",
+     {.q_len = N, .k_len = N, .q_pos = -1},
+     {.q = x, .k = x, .v = x, .out = y},
+     "q_pos -1: want 0 to 1073741820"},
+    {"si",
+     {.q_len = N, .k_len = N, .k_pos = 1LL << 50},
+     {.q = x, .k = x, .v = x, .out = y},
+     "k_pos 1125899906842624: want 0 to 1073741820"},
+    {"si",
+     {.q_len = 1 << 20, .k_len = N, .batch = 1 << 20},
+     {.q = x, .k = x, .v = x, .out = y},
+     "batch 1048576: too many for the length 1048576"},
+};
+
+static void calling_forward(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof forwards / sizeof *forwards; i++) {
+        sia_attention *a;
+        sia_error err = {0};
+        sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+        assert_int_equal(sia_attention_create(&a, forwards[i].scheme, &config, NULL), SIA_OK);
+        for (int j = 0; j < SIZE; j++) y[j] = 42;
+        assert_int_equal(sia_attention_forward(a, forwards[i].span, &forwards[i].io, NULL, &err),
+                         SIA_ARGUMENT);
+        assert_string_equal(err.text, forwards[i].sentence);
+        assert_int_equal(err.status, SIA_ARGUMENT);
+        for (int j = 0; j < SIZE; j++) assert_true(y[j] == 42);
+        sia_attention_destroy(a);
+    }
+    sia_error err;
+    assert_int_equal(sia_attention_forward(NULL, (sia_span)SPAN, &good_forward, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "attention: NULL");
+}
+
+static void calling_backward(void **state) {
+    (void)state;
+    sia_attention *a, *logn;
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
+    assert_int_equal(sia_attention_create(&logn, "logn+rope", &config, NULL), SIA_OK);
+    static const size_t needed[] = {
+        offsetof(sia_backward, q),   offsetof(sia_backward, k),   offsetof(sia_backward, v),
+        offsetof(sia_backward, out), offsetof(sia_backward, lse), offsetof(sia_backward, d_out),
+        offsetof(sia_backward, d_q), offsetof(sia_backward, d_k), offsetof(sia_backward, d_v)};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        sia_backward io = good_backward;
+        sia_error err = {0};
+        memset((char *)&io + needed[i], 0, sizeof(void *));
+        assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
+        assert_non_null(strstr(err.text, ": NULL, want an array"));
+    }
+    sia_error err;
+    sia_backward io = good_backward;
+    io.d_logn = s;
+    assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "d_logn: given, but scheme si+nope has no logn");
+    io.d_logn = NULL;
+    io.logn = s;
+    assert_int_equal(sia_attention_backward(logn, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "d_logn: NULL, want one number for each head with scheme logn+rope");
+    sia_attention_destroy(a);
+    sia_attention_destroy(logn);
+}
+
+static void calling_the_cache(void **state) {
+    (void)state;
+    sia_attention *a;
+    sia_cache *c;
+    sia_error err;
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
+    assert_int_equal(sia_cache_create(&c, a, (sia_type)9, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "cache type 9: want f32, f16 or i8");
+    assert_int_equal(sia_cache_create(&c, NULL, SIA_F32, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_cache_create(&c, a, SIA_F32, &err), SIA_OK);
+    assert_int_equal(sia_cache_attend(c, 1, x, NULL, y, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "n 1: want 1 to 0, the length of the cache");
+    assert_int_equal(sia_cache_append(c, 0, x, x, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "n 0: want 1 to 1073741824");
+    assert_int_equal(sia_cache_append(c, 2, NULL, x, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "k: NULL, want an array");
+    assert_int_equal(sia_cache_length(c), 0);
+    assert_int_equal(sia_cache_append(c, 2, x, x, &err), SIA_OK);
+    assert_int_equal(sia_cache_attend(c, 3, x, NULL, y, NULL, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_cache_attend(c, 1, x, s, y, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "logn: given, but scheme si+nope has no logn");
+    assert_int_equal(sia_cache_truncate(c, 3, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "length 3: the cache holds 2");
+    assert_int_equal(sia_cache_append(NULL, 1, x, x, &err), SIA_ARGUMENT);
+    sia_cache_destroy(c);
+    sia_cache_destroy(NULL);
+    sia_attention_destroy(a);
+}
+
+static void tables_and_workspace(void **state) {
+    (void)state;
+    sia_attention *a;
+    sia_error err;
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
+    assert_int_equal(sia_attention_tables(a, 2, 4, x, y, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "head 2: want 0 to 1");
+    assert_int_equal(sia_attention_tables(a, 0, -1, x, y, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_attention_tables(a, 0, 4, NULL, y, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_attention_reserve(a, 0, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_attention_workspace(a, (sia_span){.q_len = -1, .k_len = 4}, SIA_PASS_FORWARD), 0);
+    assert_true(sia_attention_workspace(a, (sia_span)SPAN, SIA_PASS_FORWARD) > 0);
+    sia_attention_destroy(a);
+}
+
+static void names(void **state) {
+    (void)state;
+    assert_string_equal(sia_status_name(SIA_OK), "ok");
+    assert_string_equal(sia_status_name(SIA_SCHEME), "scheme");
+    assert_string_equal(sia_status_name((sia_status)99), "unknown");
+    assert_string_equal(sia_version(), SIA_VERSION);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(creating),
+                                       cmocka_unit_test(calling_forward),
+                                       cmocka_unit_test(calling_backward),
+                                       cmocka_unit_test(calling_the_cache),
+                                       cmocka_unit_test(tables_and_workspace),
+                                       cmocka_unit_test(names)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

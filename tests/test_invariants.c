@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the header promises beyond the numbers: the same bits for any number of threads, chunks that equal the
+ * whole, NaNs that stay where they belong, extremes, strides, a workspace that is not overrun, tables that
+ * grow under use. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "problem.h"
+
+static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
+
+static void same_floats(const tensor *x, const tensor *y) {
+    assert_int_equal(x->count, y->count);
+    assert_memory_equal(x->f, y->f, (size_t)x->count * sizeof(float));
+}
+
+static void threads_same_bits(void **state) {
+    (void)state;
+    const int threads[] = {1, 2, 3, 8};
+    const shape shapes[] = {{3, 1, 64, {.q_len = 500, .k_len = 500}},
+                            {1, 1, 40, {.q_len = 333, .k_len = 333}}};
+    FOR_EACH_ISA (kernel)
+        for (int s = 0; s < 2; s++) {
+            problem reference = {0};
+            for (int i = 0; i < 4; i++) {
+                sia_attention_config config = {.threads = threads[i]};
+                problem p = problem_create("logn+si+prope", shapes[s], &config, 30, 1);
+                problem_forward(&p);
+                problem_backward(&p);
+                if (i == 0) {
+                    reference = p;
+                    continue;
+                }
+                same_floats(&p.out, &reference.out);
+                same_floats(&p.lse, &reference.lse);
+                same_floats(&p.d_q, &reference.d_q);
+                same_floats(&p.d_k, &reference.d_k);
+                same_floats(&p.d_v, &reference.d_v);
+                same_floats(&p.d_s, &reference.d_s);
+                problem_destroy(&p);
+            }
+            problem_destroy(&reference);
+        }
+}
+
+/* A sequence in chunks of queries, each with all the keys before it, equals the whole. */
+static void chunks_equal_the_whole(void **state) {
+    (void)state;
+    const int64_t n = 300, chunk = 77;
+    FOR_EACH_ISA (kernel)
+        for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
+            problem p = problem_create(*scheme, (shape){2, 1, 48, {.q_len = n, .k_len = n}}, NULL, 31, 1);
+            problem_oracle(&p, false);
+            sia_error err;
+            for (int64_t first = 0; first < n; first += chunk) {
+                int64_t rows = n - first < chunk ? n - first : chunk, at = first * 2 * 48;
+                sia_span span = {.q_len = rows, .k_len = first + rows, .q_pos = first};
+                sia_forward io = {.q = p.q.f + at,
+                                  .k = p.k.f,
+                                  .v = p.v.f,
+                                  .logn = p.logn ? p.s.f : NULL,
+                                  .out = p.out.f + at};
+                if (sia_attention_forward(p.a, span, &io, NULL, &err)) fail_msg("%s", err.text);
+            }
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
+        }
+}
+
+/* Two halves of the keys, merged by their row sums, equal the whole: what a ring of machines does. */
+static void halves_merge(void **state) {
+    (void)state;
+    enum { N = 200, D = 32, CUT = 90 };
+    problem p = problem_create("si+prope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 32, 1);
+    problem_oracle(&p, false);
+    float out[2][N * D], lse[2][N];
+    sia_error err;
+    for (int half = 0; half < 2; half++) {
+        sia_span span = {.q_len = N, .k_len = half ? N - CUT : CUT, .k_pos = half ? CUT : 0};
+        sia_forward io = {.q = p.q.f,
+                          .k = p.k.f + half * CUT * D,
+                          .v = p.v.f + half * CUT * D,
+                          .out = out[half],
+                          .lse = lse[half]};
+        if (sia_attention_forward(p.a, span, &io, NULL, &err)) fail_msg("%s", err.text);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_true(i >= CUT || lse[1][i] == -INFINITY);
+        double whole = lse[0][i] + log1p(exp((double)lse[1][i] - lse[0][i])), w0 = exp(lse[0][i] - whole),
+               w1 = exp(lse[1][i] - whole);
+        for (int j = 0; j < D; j++)
+            p.out.f[i * D + j] = (float)(w0 * out[0][i * D + j] + w1 * out[1][i * D + j]);
+    }
+    assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+    problem_destroy(&p);
+}
+
+/* Rows [0, from) of a tensor with `width` floats a row are finite; `at` says what the rows from there on are.
+ */
+static void check_finite(const tensor *t, int64_t width, int64_t from, int64_t to, bool finite,
+                         const char *name) {
+    for (int64_t i = from * width; i < to * width; i++)
+        if ((isfinite(t->f[i]) != 0) != finite)
+            fail_msg("%s row %lld is %g, want it %s", name, (long long)(i / width), (double)t->f[i],
+                     finite ? "finite" : "not finite");
+}
+
+static void nan_stays(void **state) {
+    (void)state;
+    enum { N = 230, D = 24, ROW = 101 };
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    FOR_EACH_ISA (kernel)
+        for (int kind = 0; kind < 3; kind++)
+            for (int where = 0; where < 4; where++) {
+                problem p =
+                    problem_create("si+prope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 33, 1);
+                tensor *input[] = {&p.q, &p.k, &p.v, &p.d_out};
+                float payload; /* a NaN that carries a number, too */
+                memcpy(&payload, &(uint32_t){0x7fc00001}, 4);
+                for (int j = 0; j < D; j++)
+                    input[where]->f[ROW * D + j] = j == 3 ? bad[kind] : j == 4 && kind == 0 ? payload : 0;
+                problem_forward(&p);
+                check_finite(&p.out, D, 0, ROW, true, "out");
+                if (where == 0) check_finite(&p.out, D, ROW + 1, N, true, "out after a NaN in q");
+                if (where == 0 && kind == 0)
+                    check_finite(&p.out, D, ROW, ROW + 1, false, "out of a NaN in q");
+                if (where == 1 && kind == 0) check_finite(&p.out, D, ROW, N, false, "out of a NaN in k");
+                if (where == 2)
+                    for (int64_t i = ROW; i < N; i++) assert_false(isfinite(p.out.f[i * D + 3]));
+                problem_backward(&p);
+                check_finite(&p.d_q, D, 0, ROW, true, "d_q");
+                if (where == 0 || where == 3) { /* the query's own row, and the keys that it sees */
+                    check_finite(&p.d_q, D, ROW + 1, N, true, "d_q");
+                    check_finite(&p.d_k, D, ROW + 1, N, true, "d_k");
+                    check_finite(&p.d_v, D, ROW + 1, N, true, "d_v");
+                }
+                problem_destroy(&p);
+            }
+}
+
+static void extremes(void **state) {
+    (void)state;
+    const double sizes[] = {0, 1e-30, 1e-20, 30, 1e3, 1e15};
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 6; i++) {
+            problem p =
+                problem_create("nope", (shape){1, 1, 32, {.q_len = 150, .k_len = 150}}, NULL, 34, sizes[i]);
+            problem_oracle(&p, true);
+            problem_forward(&p);
+            problem_backward(&p);
+            check_finite(&p.out, 1, 0, p.out.count, true, "out");
+            check_finite(&p.d_q, 1, 0, p.d_q.count, true, "d_q");
+            check_finite(&p.d_k, 1, 0, p.d_k.count, true, "d_k");
+            /* Logits of 1e4 and more carry their own rounding: an error of 1e-7 of them is one of 1e-3 in the
+             * weight. */
+            if (sizes[i] <= 30) assert_true(tensor_error(&p.out) < 1e-3);
+            if (sizes[i] <= 1) assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
+        }
+    /* Logits of exactly +-1e4: the largest takes all. */
+    FOR_EACH_ISA (kernel) {
+        problem p = problem_create("nope", (shape){1, 1, 16, {.q_len = 40, .k_len = 40}}, NULL, 35, 0);
+        for (int i = 0; i < 40; i++) {
+            p.q.f[i * 16] = 200;
+            p.k.f[i * 16] = i % 7 == 3 ? 200 : -200; /* S = 40000 / sqrt(16) */
+            p.q.d[i * 16] = p.q.f[i * 16];
+            p.k.d[i * 16] = p.k.f[i * 16];
+        }
+        problem_oracle(&p, true);
+        problem_forward(&p);
+        problem_backward(&p);
+        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+        assert_true(tensor_error(&p.lse) < FORWARD_BOUND);
+        /* The backward pass knows the row sum as a float: its logarithm, 1e4, is known to 5e-4, and so is
+         * each weight. */
+        assert_true(tensor_error(&p.d_v) < 1e-3);
+        problem_destroy(&p);
+    }
+}
+
+/* q, k, v side by side in one array, as one matrix product leaves them; gradients into the same layout. */
+static void strides(void **state) {
+    (void)state;
+    enum { N = 70, H = 2, D = 16, ROW = 3 * H * D };
+    FOR_EACH_ISA (kernel) {
+        problem p =
+            problem_create("si+rope", (shape){H, H, D, {.q_len = N, .k_len = N, .batch = 2}}, NULL, 36, 1);
+        problem_forward(&p);
+        problem_backward(&p);
+        float *x = calloc(2 * N * ROW, sizeof(float)), *dx = calloc(2 * N * ROW, sizeof(float)),
+              *out = calloc(2 * N * ROW, sizeof(float));
+        float *d_out = calloc(2 * N * ROW, sizeof(float));
+        for (int i = 0; i < 2 * N; i++) {
+            memcpy(x + i * ROW, p.q.f + i * H * D, H * D * sizeof(float));
+            memcpy(x + i * ROW + H * D, p.k.f + i * H * D, H * D * sizeof(float));
+            memcpy(x + i * ROW + 2 * H * D, p.v.f + i * H * D, H * D * sizeof(float));
+            memcpy(d_out + i * ROW, p.d_out.f + i * H * D, H * D * sizeof(float));
+        }
+        sia_error err;
+        float lse[2 * N * H];
+        sia_forward f = {.q = x,
+                         .k = x + H * D,
+                         .v = x + 2 * H * D,
+                         .out = out,
+                         .lse = lse,
+                         .q_stride = ROW,
+                         .k_stride = ROW,
+                         .v_stride = ROW,
+                         .out_stride = ROW};
+        if (sia_attention_forward(p.a, p.shape.span, &f, NULL, &err)) fail_msg("%s", err.text);
+        sia_backward b = {.q = x,
+                          .k = x + H * D,
+                          .v = x + 2 * H * D,
+                          .out = out,
+                          .lse = lse,
+                          .d_out = d_out,
+                          .d_q = dx,
+                          .d_k = dx + H * D,
+                          .d_v = dx + 2 * H * D,
+                          .q_stride = ROW,
+                          .k_stride = ROW,
+                          .v_stride = ROW,
+                          .out_stride = ROW};
+        if (sia_attention_backward(p.a, p.shape.span, &b, NULL, &err)) fail_msg("%s", err.text);
+        for (int i = 0; i < 2 * N; i++) {
+            assert_memory_equal(out + i * ROW, p.out.f + i * H * D, H * D * sizeof(float));
+            assert_memory_equal(dx + i * ROW, p.d_q.f + i * H * D, H * D * sizeof(float));
+            assert_memory_equal(dx + i * ROW + H * D, p.d_k.f + i * H * D, H * D * sizeof(float));
+            assert_memory_equal(dx + i * ROW + 2 * H * D, p.d_v.f + i * H * D, H * D * sizeof(float));
+        }
+        free(x);
+        free(dx);
+        free(out);
+        free(d_out);
+        problem_destroy(&p);
+    }
+}
+
+/* Every byte of a borrowed workspace may hold anything, and none beyond it is touched. */
+static void borrowed_workspace(void **state) {
+    (void)state;
+    enum { GUARD = 4096 };
+    FOR_EACH_ISA (kernel) {
+        problem p = problem_create("logn+rope", (shape){2, 1, 40, {.q_len = 130, .k_len = 130}}, NULL, 37, 1);
+        problem_oracle(&p, true);
+        size_t bytes[2] = {sia_attention_workspace(p.a, p.shape.span, SIA_PASS_FORWARD),
+                           sia_attention_workspace(p.a, p.shape.span, SIA_PASS_BACKWARD)};
+        size_t most = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
+        unsigned char *work = sia_alloc(most + GUARD, 1);
+        for (int pass = 0; pass < 2; pass++) {
+            memset(work, 0xff, most + GUARD); /* NaNs */
+            sia_error err;
+            sia_forward f = {
+                .q = p.q.f, .k = p.k.f, .v = p.v.f, .logn = p.s.f, .out = p.out.f, .lse = p.lse.f};
+            sia_backward b = {.q = p.q.f,
+                              .k = p.k.f,
+                              .v = p.v.f,
+                              .logn = p.s.f,
+                              .out = p.out.f,
+                              .lse = p.lse.f,
+                              .d_out = p.d_out.f,
+                              .d_q = p.d_q.f,
+                              .d_k = p.d_k.f,
+                              .d_v = p.d_v.f,
+                              .d_logn = p.d_s.f};
+            sia_status status = pass ? sia_attention_backward(p.a, p.shape.span, &b, work, &err)
+                                     : sia_attention_forward(p.a, p.shape.span, &f, work, &err);
+            assert_int_equal(status, SIA_OK);
+            for (size_t i = bytes[pass]; i < most + GUARD; i++) assert_int_equal(work[i], 0xff);
+        }
+        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+        assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND);
+        assert_true(tensor_error(&p.d_k) < GRADIENT_BOUND);
+        sia_free(work);
+        problem_destroy(&p);
+    }
+}
+
+static void memory_is_linear(void **state) {
+    (void)state;
+    sia_attention *a;
+    sia_attention_config config = {.heads = 4, .head_dim = 64, .threads = 2};
+    assert_int_equal(sia_attention_create(&a, "si+prope", &config, NULL), SIA_OK);
+    for (int pass = 0; pass < 2; pass++) {
+        double one =
+            (double)sia_attention_workspace(a, (sia_span){.q_len = 16384, .k_len = 16384}, (sia_pass)pass);
+        double four =
+            (double)sia_attention_workspace(a, (sia_span){.q_len = 65536, .k_len = 65536}, (sia_pass)pass);
+        assert_true(four / one < 4.01);
+    }
+    sia_attention_destroy(a);
+}
+
+/* Several threads share one object while its tables grow. */
+static void *grow_and_compute(void *argument) {
+    problem *p = argument;
+    for (int64_t length = 100; length < 300000; length = length * 3 / 2) {
+        float scale[8], bias[8];
+        assert_int_equal(sia_attention_tables(p->a, 0, 8, scale, bias, NULL), SIA_OK);
+        assert_int_equal(sia_attention_reserve(p->a, length, NULL), SIA_OK);
+        problem_forward(p);
+    }
+    return NULL;
+}
+
+static void shared_object(void **state) {
+    (void)state;
+    enum { WORKERS = 3 };
+    problem p[WORKERS];
+    pthread_t thread[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        p[i] = problem_create("si+prope", (shape){2, 1, 32, {.q_len = 90, .k_len = 90}}, NULL, 38, 1);
+        if (i) {
+            sia_attention_destroy(p[i].a);
+            p[i].a = p[0].a;
+        }
+    }
+    problem_oracle(&p[0], false);
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, grow_and_compute, &p[i]), 0);
+    for (int i = 0; i < WORKERS; i++) pthread_join(thread[i], NULL);
+    assert_true(tensor_error(&p[0].out) < FORWARD_BOUND);
+    for (int i = 1; i < WORKERS; i++) same_floats(&p[i].out, &p[0].out);
+    for (int i = WORKERS - 1; i >= 0; i--) {
+        if (i) p[i].a = NULL;
+        problem_destroy(&p[i]);
+    }
+}
+
+/* A child that was forked after the threads were started computes with threads of its own. */
+static void fork_after_use(void **state) {
+    (void)state;
+    problem p = problem_create("si+prope", (shape){2, 1, 32, {.q_len = 200, .k_len = 200}}, NULL, 39, 1);
+    problem_forward(&p);
+    float *before = malloc((size_t)p.out.count * sizeof(float));
+    memcpy(before, p.out.f, (size_t)p.out.count * sizeof(float));
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20); /* a hang is a failure */
+        memset(p.out.f, 0, (size_t)p.out.count * sizeof(float));
+        problem_forward(&p);
+        _exit(memcmp(before, p.out.f, (size_t)p.out.count * sizeof(float)) ? 1 : 0);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    free(before);
+    problem_destroy(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_same_bits),  cmocka_unit_test(chunks_equal_the_whole),
+        cmocka_unit_test(halves_merge),       cmocka_unit_test(nan_stays),
+        cmocka_unit_test(extremes),           cmocka_unit_test(strides),
+        cmocka_unit_test(borrowed_workspace), cmocka_unit_test(memory_is_linear),
+        cmocka_unit_test(shared_object),      cmocka_unit_test(fork_after_use),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
