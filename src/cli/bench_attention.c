@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "attention/attention.h"
@@ -286,12 +287,23 @@ static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
     return rates;
 }
 
+static double processor_seconds(void) {
+    struct timespec used;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
 static sia_status measure_cell(bench *b, bench_cell *cell, int round, roof_rates *last, sia_error *err) {
     double seconds = 0;
     roof_rates before = *last;
     if (before.threads != cell->threads || (cell->op == OP_DECODE && before.read == 0))
         before = measure_roofs(b, cell);
+    double busy = processor_seconds();
     sia_status status = sample(b, cell, &seconds, err);
+    if (cell->threads == 1) {
+        b->busy += processor_seconds() - busy;
+        b->wall += seconds * (double)cell->repeats;
+    }
     *last = measure_roofs(b, cell);
     cell->seconds[round] = seconds;
     cell->fma_rate[round] = (before.fma + last->fma) / 2;

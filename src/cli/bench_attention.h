@@ -62,6 +62,8 @@ typedef struct bench {
     float *logn, *d_logn;
     void *work;
     size_t work_bytes;
+    double wall,
+        busy;      /* seconds of the samples on one thread, and what of them the processor worked for us */
     void *results; /* out and lse of every problem */
     size_t result_bytes;
 } bench;
@@ -74,5 +76,6 @@ sia_status bench_measure(bench *b, sia_error *err);
 void bench_print_machine(const bench *b, bool to_stderr);
 void bench_print_tables(const bench *b);
 sia_status bench_print_json(const bench *b, sia_error *err);
+void bench_print_warnings(const bench *b); /* on stderr: what may be wrong with the figures */
 
 #endif

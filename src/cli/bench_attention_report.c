@@ -234,16 +234,23 @@ static double last_cache(void) {
     return kilobytes * 1024;
 }
 
-/* A KV cache that the processor's own cache holds is not read from memory. */
-static void print_warning(const bench *b) {
+void bench_print_warnings(const bench *b) {
     double largest = last_cache(), least = INFINITY;
+    (void)fflush(stdout);
     for (int i = 0; i < b->cell_count; i++)
         if (b->cells[i].op == OP_DECODE) least = fmin(least, b->cells[i].bytes);
     if (least < 2 * largest)
-        fprintf(stderr,
-                "sia bench attention: the smallest KV cache has %.0f MB, the processor's last cache %.0f: "
-                "decode reads partly from it; --keys makes it larger\n",
-                least / 1e6, largest / 1e6);
+        fprintf(
+            stderr,
+            "sia bench attention: the smallest KV cache has %.0f MB, the processor's last cache %.0f: decode "
+            "reads partly from it; --keys makes it larger\n",
+            least / 1e6, largest / 1e6);
+    if (b->busy < 0.97 * b->wall)
+        fprintf(
+            stderr,
+            "sia bench attention: other processes took %.0f%% of the processor meanwhile: the figures are "
+            "theirs too\n",
+            100 * (1 - b->busy / b->wall));
 }
 
 void bench_print_tables(const bench *b) {
@@ -252,6 +259,4 @@ void bench_print_tables(const bench *b) {
     print_decode(b);
     for (int threads = 0; threads < 2; threads++)
         for (int decode = 0; decode < 2; decode++) print_ratios(b, threads, decode);
-    (void)fflush(stdout);
-    print_warning(b);
 }

@@ -90,6 +90,7 @@ static int run(const cli_args *args) {
         if (!status) status = bench_measure(b, &err);
         if (!status && !json) bench_print_tables(b);
         if (!status && json) status = bench_print_json(b, &err);
+        if (!status) bench_print_warnings(b);
         if (status) code = cli_fail(&err);
     }
     bench_destroy(b);
