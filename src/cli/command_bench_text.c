@@ -200,7 +200,7 @@ static void report(const bench *b, const cli_args *args, const figures *f) {
         printf("  encode / peer          %6.2f   %s\n", f->over_peer,
                b->peer_tokens == b->tokens ? "(the same number of tokens)" : "(another number of tokens)");
     if (f->training > 0)
-        printf("  training               %6.2f s for %s tokens\n", f->training, cli_text(args, "train"));
+        printf("  training               %6.2f s for %d tokens\n", f->training, (int)cli_int(args, "train"));
 }
 
 /* -------------------------------------------------------------------------------------------------- the
@@ -232,7 +232,7 @@ static sia_status run_bench(bench *b, const cli_args *args, sia_error *err) {
     sia_status status = open_tokenizer(b, args, &training, err);
     if (!status) status = sia_splitter_create(&b->splitter, err);
     if (!status && cli_text(args, "peer")) status = start_peer(b, cli_text(args, "peer"), err);
-    b->ids = malloc(b->bytes * sizeof *b->ids);
+    b->ids = malloc((b->bytes + 1) * sizeof *b->ids);
     if (!status && !b->ids) status = sia_fail_memory(err, b->bytes * sizeof *b->ids, "tokens");
     /* Round -1 is not counted: pages are touched for the first time, the peer loads its files. */
     for (int round = -1; round < rounds && !status; round++)

@@ -58,8 +58,7 @@ void sia_encoder_destroy(sia_encoder *e) {
 }
 
 static sia_encoder *take_encoder(const sia_tokenizer *t) {
-    sia_tokenizer *owner =
-        (sia_tokenizer *)(uintptr_t)t; /* the list is behind a lock; all else stays const */
+    sia_tokenizer *owner = (sia_tokenizer *)t; /* the list is behind a lock; all else stays const */
     pthread_mutex_lock(&owner->lock);
     sia_encoder *e = owner->idle;
     if (e) owner->idle = e->next;
@@ -74,7 +73,7 @@ static sia_encoder *take_encoder(const sia_tokenizer *t) {
 }
 
 static void give_back(const sia_tokenizer *t, sia_encoder *e) {
-    sia_tokenizer *owner = (sia_tokenizer *)(uintptr_t)t;
+    sia_tokenizer *owner = (sia_tokenizer *)t;
     pthread_mutex_lock(&owner->lock);
     e->next = owner->idle;
     owner->idle = e;

@@ -33,6 +33,7 @@ size_t sia_merge_short(const sia_tokenizer *t, const char *bytes, size_t length,
     uint32_t order[PLACES]; /* of the pair that starts at a place; SIA_NONE: it has no merge, or is gone */
     uint8_t next[PLACES + 1], previous[PLACES + 1];
     unsigned n = (unsigned)length;
+    if (n == 0) return 0;
     for (unsigned i = 0; i < n; i++) {
         ids[i] = t->byte_id[(unsigned char)bytes[i]];
         next[i] = (uint8_t)(i + 1);
@@ -95,7 +96,8 @@ static sia_status reserve(sia_merger *m, size_t n, sia_error *err) {
     m->heap = malloc(2 * n * sizeof *m->heap);
     if (!m->next || !m->previous || !m->rank || !m->heap) {
         sia_merger_free(m);
-        return sia_fail_memory(err, n * 28, "merging a long word");
+        (void)sia_fail_memory(err, n * 28, "merging a long word");
+        return SIA_MEMORY;
     }
     m->room = n;
     return SIA_OK;

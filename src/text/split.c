@@ -152,7 +152,7 @@ static void prepare(void) {
         return;
     split.match = pcre2_match_data_create_from_pattern(split.classes, NULL);
     if (!split.match)
-        (void)sia_fail_memory(&split.failure, sizeof split.match, "character classes");
+        (void)sia_fail_memory(&split.failure, 64, "character classes");
     else
         (void)learn_page(0); /* the scanner takes ASCII as known */
 }

@@ -157,6 +157,7 @@ static sia_status index_merges(sia_tokenizer *t, sia_error *err) {
     t->byte_rank = malloc(256 * 256 * sizeof *t->byte_rank);
     if (!t->pairs || !t->result || !t->byte_rank)
         return sia_fail_memory(err, places * sizeof *t->pairs, t->name);
+    memset(t->byte_rank, 0xff, 256 * 256 * sizeof *t->byte_rank);
     for (uint32_t rank = 0; rank < t->merge_count; rank++) {
         sia_status status = check_merge(t, rank, err);
         if (status) return status;
@@ -168,10 +169,11 @@ static sia_status index_merges(sia_tokenizer *t, sia_error *err) {
         while (t->pairs[at & t->pair_mask]) at++;
         t->pairs[at & t->pair_mask] = key | rank;
         t->result[rank] = m.result;
+        if (t->length[m.result] == 2) {
+            const unsigned char *two = (const unsigned char *)t->bytes + t->start[m.result];
+            t->byte_rank[two[0] * 256 + two[1]] = rank;
+        }
     }
-    for (int left = 0; left < 256; left++)
-        for (int right = 0; right < 256; right++)
-            t->byte_rank[left * 256 + right] = sia_pair_find(t, t->byte_id[left], t->byte_id[right]);
     return SIA_OK;
 }
 

@@ -126,7 +126,8 @@ static void test_all_characters(void **state) {
         if (code >= 0x80) text[n++] = (char)(0x80 | (code & 0x3f));
         size_t width = n - 1;
         assert_int_equal(sia_utf8_length(text + 1, width), width);
-        memcpy(text + n, "1 ", 2);
+        text[n] = '1';
+        text[n + 1] = ' ';
         memcpy(text + n + 2, text + 1, width);
         n += 2 + width;
         for (size_t at = 0, length; at < n; at += length) {
