@@ -270,7 +270,7 @@ static void carve_worker(const attend *t, sia_carve *w, float **factors, float *
                          float **k, float **v) {
     const sia_attention *a = t->c->a;
     *factors = sia_carve_floats(w, SIA_BLOCK_Q);
-    *q = sia_carve_floats(w, SIA_BLOCK_Q * t->width);
+    *q = sia_carve_floats(w, SIA_BLOCK_Q * a->config.head_dim + 8);
     *softmax = sia_carve_floats(w, (int64_t)a->kernel->softmax_floats(a->config.head_dim));
     *k = sia_carve_floats(w, (int64_t)SIA_CACHE_BLOCK * a->config.head_dim);
     *v = sia_carve_floats(w, SIA_CACHE_BLOCK * t->width);
@@ -296,7 +296,7 @@ static void prefill_task(void *context, int64_t task, int worker) {
                   .turn = t->tables,
                   .position = position,
                   .factor = sia_row_factors(c->a, t->tables, t->logn, head, position, rows, factors)};
-    kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    kernel->pack_strips(&x, q, SIA_BLOCK_Q);
     sia_softmax softmax = {.head_dim = d,
                            .rows = rows,
                            .scale = sia_tables_scale(t->tables, head),

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The forward pass: keys and values are packed once, then each task takes a block of queries of one head over
- * all the keys that it sees.
+ * The forward pass. For each group (one kv head of one sequence), first its keys and values are packed, then
+ * each block of queries of its heads goes over all the keys that it sees:
  *
- *     phase 1   tasks (batch, kv head, chunk of keys)   k turned, to key panels;  v to column panels
- *     phase 2   tasks (block of queries, batch, head)   q turned and scaled, to column panels;  online
- * softmax
+ *     pack tasks      a chunk of keys       k turned, to key panels;  v to column panels
+ *     softmax tasks   a block of queries    q turned and scaled, to column panels;  online softmax
  *
- * Blocks of queries go from the last, which sees the most keys, to the first, so that threads end together.
- */
+ * Tasks are numbered group by group, so that a group's packed keys are still in the cache when its queries
+ * come, and a softmax task waits until the group's pack tasks, which started before it, are done. Blocks of
+ * queries go from the last, which sees the most keys, to the first, so that threads end together. */
 #include "attention/attention.h"
 
 enum { PACK_CHUNK = 1024 }; /* keys in a task of phase 1; whole panels */
@@ -20,14 +20,16 @@ typedef struct forward {
     sia_span span;
     sia_forward io;
     int64_t q_blocks, k_chunks, k_padded, width;
-    float *k, *v;  /* [batch, kv_heads] times k_padded * head_dim, k_len * width */
-    char *scratch; /* a part for each worker */
-    size_t part;   /* its bytes */
+    float *k, *v;            /* [batch, kv_heads] times k_padded * head_dim, k_len * width */
+    int64_t group_tasks;     /* pack and softmax tasks of one group */
+    _Atomic int32_t *packed; /* [batch, kv_heads] pack tasks done */
+    char *scratch;           /* a part for each worker */
+    size_t part;             /* its bytes */
 } forward;
 
 static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
     *factors = sia_carve_floats(c, SIA_BLOCK_Q);
-    *q = sia_carve_floats(c, SIA_BLOCK_Q * f->width);
+    *q = sia_carve_floats(c, SIA_BLOCK_Q * f->a->config.head_dim + 8);
     *softmax = sia_carve_floats(c, (int64_t)f->kernel->softmax_floats(f->a->config.head_dim));
 }
 
@@ -43,6 +45,8 @@ static size_t carve(forward *f, void *base) {
     sia_carve all = {base, 0}, worker = {NULL, 0};
     f->k = sia_carve_floats(&all, groups * f->k_padded * c->head_dim);
     f->v = sia_carve_floats(&all, groups * f->span.k_len * f->width);
+    f->packed = sia_carve_bytes(&all, (size_t)groups * sizeof *f->packed);
+    f->group_tasks = f->k_chunks + c->heads / c->kv_heads * f->q_blocks;
     float *unused;
     carve_worker(f, &worker, &unused, &unused, &unused);
     f->part = worker.used;
@@ -50,12 +54,9 @@ static size_t carve(forward *f, void *base) {
     return all.used;
 }
 
-static void pack_task(void *context, int64_t task, int worker) {
-    (void)worker;
-    const forward *f = context;
+static void pack(const forward *f, int64_t group, int64_t chunk) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
-    int64_t chunk = task % f->k_chunks, group = task / f->k_chunks;
     int64_t batch = group / c->kv_heads, head = group % c->kv_heads;
     int64_t first = chunk * PACK_CHUNK, rows = s->k_len - first < PACK_CHUNK ? s->k_len - first : PACK_CHUNK;
     int64_t position = batch * s->k_len + first;
@@ -72,22 +73,18 @@ static void pack_task(void *context, int64_t task, int worker) {
                   .head_dim = c->head_dim};
     f->kernel->pack_columns(&v, f->v + group * s->k_len * f->width + first * f->kernel->panel, s->k_len,
                             rows);
+    atomic_fetch_add_explicit(&f->packed[group], 1, memory_order_release);
 }
 
-static void softmax_task(void *context, int64_t task, int worker) {
-    const forward *f = context;
+static void attend(const forward *f, int64_t group, int head, int64_t block, int worker) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
-    int64_t groups = s->batch * c->heads, group = task % groups, block = f->q_blocks - 1 - task / groups;
-    int64_t batch = group / c->heads, first = block * SIA_BLOCK_Q;
-    int head = (int)(group % c->heads);
+    int64_t first = block * SIA_BLOCK_Q, row = group / c->kv_heads * s->q_len + first;
     int64_t rows = s->q_len - first < SIA_BLOCK_Q ? s->q_len - first : SIA_BLOCK_Q;
-    int64_t kv_group = batch * c->kv_heads + head / (c->heads / c->kv_heads);
 
     float *factors, *q, *scratch;
     sia_carve mine = {f->scratch + (size_t)worker * f->part, 0};
     carve_worker(f, &mine, &factors, &q, &scratch);
-    int64_t row = batch * s->q_len + first;
     sia_rows x = {.x = f->io.q + row * f->io.q_stride + (int64_t)head * c->head_dim,
                   .stride = f->io.q_stride,
                   .rows = rows,
@@ -96,7 +93,7 @@ static void softmax_task(void *context, int64_t task, int worker) {
                   .position = s->q_pos + first,
                   .factor =
                       sia_row_factors(f->a, f->tables, f->io.logn, head, s->q_pos + first, rows, factors)};
-    f->kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    f->kernel->pack_strips(&x, q, SIA_BLOCK_Q);
 
     sia_softmax softmax = {.head_dim = c->head_dim,
                            .rows = rows,
@@ -106,8 +103,8 @@ static void softmax_task(void *context, int64_t task, int worker) {
                            .scratch = scratch,
                            .statistics = f->io.entropy || f->io.mass};
     int64_t offset = s->q_pos + first - s->k_pos, seen = offset + rows;
-    sia_keys keys = {.k = f->k + kv_group * f->k_padded * c->head_dim,
-                     .v = f->v + kv_group * s->k_len * f->width,
+    sia_keys keys = {.k = f->k + group * f->k_padded * c->head_dim,
+                     .v = f->v + group * s->k_len * f->width,
                      .v_rows = s->k_len,
                      .count = seen < 0          ? 0
                               : seen < s->k_len ? seen
@@ -120,6 +117,22 @@ static void softmax_task(void *context, int64_t task, int worker) {
                            f->io.out_stride, f->io.lse ? f->io.lse + at : NULL,
                            f->io.entropy ? f->io.entropy + at : NULL,
                            f->io.mass ? f->io.mass + at * SIA_DECADES : NULL, c->heads);
+}
+
+static void task(void *context, int64_t number, int worker) {
+    const forward *f = context;
+    const sia_attention_config *c = &f->a->config;
+    int64_t group = number / f->group_tasks, part = number % f->group_tasks, share = c->heads / c->kv_heads;
+    if (part < f->k_chunks) {
+        pack(f, group, part);
+        return;
+    }
+    part -= f->k_chunks;
+    int patience = 0;
+    while (atomic_load_explicit(&f->packed[group], memory_order_acquire) != f->k_chunks)
+        sia_threads_pause(&patience);
+    int head = (int)(group % c->kv_heads * share + part % share);
+    attend(f, group, head, f->q_blocks - 1 - part / share, worker);
 }
 
 static sia_status check(forward *f, sia_error *err) {
@@ -159,8 +172,9 @@ sia_status sia_attention_forward(const sia_attention *a, sia_span span, const si
         if (!own) return sia_fail_memory(err, bytes, "workspace");
     }
     carve(&f, work);
-    sia_parallel(a->config.threads, span.batch * a->config.kv_heads * f.k_chunks, pack_task, &f);
-    sia_parallel(a->config.threads, span.batch * a->config.heads * f.q_blocks, softmax_task, &f);
+    int64_t groups = span.batch * a->config.kv_heads;
+    for (int64_t i = 0; i < groups; i++) atomic_init(&f.packed[i], 0);
+    sia_parallel(a->config.threads, groups * f.group_tasks, task, &f);
     sia_pages_unmap(own, bytes);
     return SIA_OK;
 }

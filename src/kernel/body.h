@@ -26,6 +26,7 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .lanes = VW,
     .tile = MR,
     .pack_columns = pack_columns,
+    .pack_strips = pack_strips,
     .pack_keys = pack_keys,
     .unpack = unpack,
     .turn = turn,

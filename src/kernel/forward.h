@@ -74,7 +74,7 @@ INLINE vf logits_of(const place *at, const tile *c, int r, int v, bool masked) {
 INLINE void logits_tile(int d, const place *at, float *logits, vf best[MR], bool masked) {
     tile c;
     tile_zero(&c);
-    tile_from_panels(&c, d, at->q, BQ * NR, at->k);
+    tile_steps(&c, d, at->q, 1, MR, at->k);
     FOR_ROWS({
         vf top = best[r];
         FOR_VECTORS({
@@ -137,26 +137,25 @@ enum { ROWS_IN_VECTORS = (MR + VW - 1) / VW * VW };
 /* Logits to weights, in place: the new maximum of each row, its correction, the sums. */
 INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, const vf best[MR],
                                 float correction[ROWS_IN_VECTORS]) {
-    float shift[ROWS_IN_VECTORS] = {0};
-    for (int r = 0; r < MR; r++) {
-        vf before = vdup(st->max[row + r]), m = vmax(vmax_all(best[r]), before);
-        st->max[row + r] = m[0];
-        shift[r] = (before - m)[0];
-    }
+    float shift[ROWS_IN_VECTORS] = {0}, *z = st->sum + row * VW;
+    vf m[MR], sum[MR];
+    FOR_ROWS({
+        vf before = vdup(st->max[row + r]);
+        m[r] = vmax(vmax_all(best[r]), before);
+        st->max[row + r] = m[r][0];
+        shift[r] = (before - m[r])[0];
+        sum[r] = vzero();
+    })
+    /* All rows side by side: one exponential is a chain of instructions that wait for each other. */
+    float *l = st->logits;
+    for (int64_t j = 0; j < columns; j += VW, l += VW)
+        FOR_ROWS({
+            vf p = vexp2(vload(l + r * BK) - m[r]);
+            vstore(l + r * BK, p);
+            sum[r] += p;
+        })
     for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));
-    for (int r = 0; r < MR; r++) {
-        float *l = st->logits + r * BK, *z = st->sum + (row + r) * VW;
-        vf m = vdup(st->max[row + r]), sum[NV];
-        FOR_VECTORS(sum[v] = vzero();)
-        for (int64_t j = 0; j < columns; j += NR)
-            FOR_VECTORS({
-                vf p = vexp2(vload(l + j + v * VW) - m);
-                vstore(l + j + v * VW, p);
-                sum[v] += p;
-            })
-        for (int v = 1; v < NV; v++) sum[0] += sum[v];
-        vstore(z, vfma(vload(z), vdup(correction[r]), sum[0]));
-    }
+    FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
 }
 
 /* One strip of MR queries and one block of keys. */
@@ -202,7 +201,7 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     s.clear = s.limit < n ? s.limit : n;
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
     s.columns = (seen + NR - 1) / NR * NR;
-    s.q = softmax->q + row * NR;
+    s.q = softmax->q + row * s.d;
     s.k = keys->k + first * s.d;
     s.scale = softmax->scale;
     s.bias = softmax->bias;
@@ -247,16 +246,19 @@ static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
 
 static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
                         float *mass, int64_t stride) {
+    enum { ROWS_AHEAD_OUT = 8 };
     state st = state_of(s);
     for (int64_t i = 0; i < s->rows; i++) {
-        float z = vsum(vload(st.sum + i * VW)), inverse = z == 0 ? 0 : 1 / z;
-        for (int c = 0; c < s->head_dim; c++) out[i * out_stride + c] = st.out[i * st.width + c] * inverse;
+        float z = vsum(vload(st.sum + i * VW)), inverse = z == 0 ? 0 : 1 / z, *to = out + i * out_stride;
+        if (i + ROWS_AHEAD_OUT < s->rows)
+            for (int c = 0; c < s->head_dim; c += 16)
+                __builtin_prefetch(to + ROWS_AHEAD_OUT * out_stride + c, 1);
+        for (int c = 0; c < s->head_dim; c += 8) store8(to + c, load8(st.out + i * st.width + c) * inverse);
         if (lse) lse[i * stride] = z == 0 ? -INFINITY : (st.max[i] + log2f(z)) * (float)M_LN2;
         /* H = ln Z - N / Z with everything relative to the maximum. */
         if (entropy) entropy[i * stride] = z == 0 ? 0 : (log2f(z) - st.moment[i] * inverse) * (float)M_LN2;
-        if (mass)
-            for (int j = 0; j < SIA_DECADES; j++)
-                mass[i * stride * SIA_DECADES + j] = st.mass[i * SIA_DECADES + j] * inverse;
+        for (int j = 0; mass && j < SIA_DECADES; j++)
+            mass[i * stride * SIA_DECADES + j] = st.mass[i * SIA_DECADES + j] * inverse;
     }
 }
 

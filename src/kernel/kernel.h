@@ -3,10 +3,12 @@
  * The contract between the attention functions and the kernels: one table of function pointers for each
  * instruction set. docs/kernels.md has the picture of the data movement.
  *
- * Two layouts, made by the packing functions (NR = panel, the columns of a register tile):
+ * Three layouts, made by the packing functions (NR = panel, MR = tile, the columns and rows of a register
+ * tile):
  *
  *     column panels   x [rows][d]  to  [ceil(d/NR)][rows][NR]       numbers of a row in runs of NR
  *     key panels      x [rows][d]  to  [ceil(rows/NR)][d][NR]       x transposed: NR rows side by side
+ *     strips          x [rows][d]  to  [ceil(rows/MR)][d][MR]       the same with MR rows
  *
  * What is missing in the last panel of columns or keys is 0. */
 #ifndef SIA_KERNEL_KERNEL_H
@@ -44,7 +46,7 @@ typedef struct sia_softmax {
     int64_t rows;       /* at most SIA_BLOCK_Q */
     const float *scale; /* tables of this head, at t = 0 */
     const float *bias;
-    const float *q; /* column panels of SIA_BLOCK_Q rows */
+    const float *q; /* strips */
     float *scratch; /* sia_kernel.softmax_floats(head_dim) of them, aligned */
     bool statistics;
 } sia_softmax;
@@ -105,6 +107,8 @@ typedef struct sia_kernel {
     /* out: column panels, `panel_rows` rows from one to the next; rows x.rows to fill_rows - 1 are set to 0.
      */
     void (*pack_columns)(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows);
+    /* out: strips, rows x.rows to fill_rows - 1 set to 0; with room for 8 floats more at the end. */
+    void (*pack_strips)(const sia_rows *x, float *out, int64_t fill_rows);
     /* out: key panels. */
     void (*pack_keys)(const sia_rows *x, float *out);
     /* The way back for gradients: out[i] = unturned(x[i]) * factor[i] * constant, x dense rows of `width`. */

@@ -113,6 +113,31 @@ INLINE void transpose8(v8 r[8]) {
     }
 }
 
+/* MR rows side by side, for every column: out [rows/MR][d][MR]. 8 rows are transposed at once, and each store
+ * of 8 numbers may reach up to 7 beyond the MR that count, into what the next one writes: the array needs
+ * that much room at its end. */
+static void pack_strips(const sia_rows *x, float *out, int64_t fill_rows) {
+    enum { GROUPS = (MR + 7) / 8 };
+    float room[GROUPS * 8][SIA_MAX_DIM];
+    static const float nothing[SIA_MAX_DIM];
+    int d = x->head_dim;
+    for (int64_t first = 0; first < fill_rows; first += MR, out += MR * d) {
+        const float *row[GROUPS * 8];
+        for (int i = 0; i < MR; i++) prefetch_row(x, first + MR + i);
+        for (int i = 0; i < GROUPS * 8; i++)
+            row[i] = i < MR && first + i < x->rows ? row_ready(x, first + i, room[i]) : nothing;
+        for (int c = 0; c < d; c += 8) {
+            v8 block[GROUPS][8];
+            for (int g = 0; g < GROUPS; g++) {
+                for (int i = 0; i < 8; i++) block[g][i] = load8(row[g * 8 + i] + c);
+                transpose8(block[g]);
+            }
+            for (int i = 0; i < 8; i++)
+                for (int g = 0; g < GROUPS; g++) store8(out + (c + i) * MR + g * 8, block[g][i]);
+        }
+    }
+}
+
 static void pack_keys(const sia_rows *x, float *out) {
     float room[8][SIA_MAX_DIM];
     static const float nothing[SIA_MAX_DIM];

@@ -8,7 +8,8 @@
  * is: the distances from one row to the next and from one k to the next are constants once this is inlined.
  * Three forms are used:
  *
- *     from panels   a(r, k) = panel[k / NR][row r][k % NR]      q times K^T, dO times V^T
+ *     from a strip  a(r, k) = strip[k][r]                       forward: q times K^T
+ *     from panels   a(r, k) = panel[k / NR][row r][k % NR]      backward: q times K^T, dO times V^T
  *     by rows       a(r, k) = block[r][k]                       weights times V, dS times K
  *     by columns    a(r, k) = block[k][r]                       weights^T times dO, dS^T times Q
  *
@@ -72,27 +73,22 @@ INLINE void tile_step(tile *c, int first, int last, const float *a, int64_t row,
     })
 }
 
+/* Two steps a round: longer rounds are slower, the decoded instructions no longer fit where the processor
+ * wants them. */
 INLINE void tile_steps(tile *c, int64_t steps, const float *a, int64_t row, int64_t next, const float *b) {
-    int64_t k = 0;
-    for (; k + 4 <= steps; k += 4) {
+    for (; steps >= 2; steps -= 2, a += 2 * next, b += 2 * NR) {
         tile_step(c, 0, MR, a, row, b);
         tile_step(c, 0, MR, a + next, row, b + NR);
-        tile_step(c, 0, MR, a + 2 * next, row, b + 2 * NR);
-        tile_step(c, 0, MR, a + 3 * next, row, b + 3 * NR);
-        a += 4 * next;
-        b += 4 * NR;
     }
-    for (; k < steps; k++, a += next, b += NR) tile_step(c, 0, MR, a, row, b);
+    if (steps) tile_step(c, 0, MR, a, row, b);
 }
 
 /* a from panels, `between` floats apart, over k < d, a multiple of 8. */
 INLINE void tile_from_panels(tile *c, int d, const float *a, int64_t between, const float *b) {
     for (; d > 0; d -= NR, a += between - NR)
-        for (int k = 0; k < (d < NR ? d : NR); k += 4, a += 4, b += 4 * NR) {
+        for (int k = 0; k < (d < NR ? d : NR); k += 2, a += 2, b += 2 * NR) {
             tile_step(c, 0, MR, a, NR, b);
             tile_step(c, 0, MR, a + 1, NR, b + NR);
-            tile_step(c, 0, MR, a + 2, NR, b + 2 * NR);
-            tile_step(c, 0, MR, a + 3, NR, b + 3 * NR);
         }
 }
 
