@@ -219,7 +219,9 @@ def prepare_peers(shape, peers, refused):
     """{(peer, pass): function}, warm. What a peer cannot do goes to refused with its own words."""
     ready = {}
     for peer in peers:
-        for which in PASSES:
+        # Backward first: once flex_attention has refused it, torch.compile runs the forward pass of the same code
+        # uncompiled, five times slower, until it is told to forget.
+        for which in reversed(PASSES):
             if (peer, which) in refused:
                 continue
             try:
@@ -232,9 +234,8 @@ def prepare_peers(shape, peers, refused):
             except Exception as error:  # whatever PyTorch raises is the answer
                 words = str(error).strip().splitlines()
                 refused[peer, which] = "%s: %s" % (type(error).__name__, words[0] if words else "")
-    # Once more: what one function compiled, another one may have made torch.compile look at again.
-    for run in ready.values():
-        run()
+                if peer == "flex":
+                    shape.torch._dynamo.reset()
     return ready
 
 
