@@ -324,6 +324,124 @@ typedef struct sia_tokenizer_training {
 SIA_API sia_status sia_tokenizer_train(sia_tokenizer **t, const sia_tokenizer_training *training,
                                        const sia_text *texts, size_t count, sia_error *err);
 
+/* ------------------------------------------------------------------------------------------------- corpus
+ *
+ * Tokens to train on, in shards as llm.c and modded-nanogpt write them: 256 little-endian int32 (20240520,
+ * 1, count, zeros), then count uint16 tokens. They are mapped and read in place.
+ *
+ *     sia_corpus *c;
+ *     sia_corpus_open(&c, "fineweb10B/fineweb_train_*.bin", NULL, &err);
+ *     sia_batches batches = {.corpus = c, .length = 1024, .sequences = 8};
+ *     for (int64_t step = 0; step < steps; step++) sia_batches_read(&batches, step, 0, ids, NULL, &err);
+ *     sia_corpus_close(c);
+ *
+ * Several shards, in the order of their names, are one sequence of tokens. A document starts at each
+ * end-of-text token, which is a part of it, and may run on into the next shard. A corpus does not change
+ * once it is open: several threads may use it at once. */
+typedef struct sia_corpus sia_corpus;
+
+/* A field that is 0 takes the default in brackets. */
+typedef struct sia_corpus_config {
+    const char *part;               /* ["train"] of a folder made by 'sia data pack': "train" or "val" */
+    const sia_tokenizer *tokenizer; /* [none] whose ids they are; borrowed for the call */
+    uint32_t vocabulary;  /* [of the tokenizer, else of data.json, else 50257] tokens are below it */
+    uint32_t end_of_text; /* taken when vocabulary is given [else as above, 50256] */
+    int scan;             /* read every token now: check it, and find the documents */
+} sia_corpus_config;
+
+/* path: a shard; a folder made by 'sia data pack' (its data.json lists the shards); or a pattern of shards
+ * with * ? []. Headers and sizes are checked here, tokens when they are read (or here, with scan). */
+SIA_API sia_status sia_corpus_open(sia_corpus **c, const char *path, const sia_corpus_config *config,
+                                   sia_error *err);
+
+/* A corpus of tokens in memory, borrowed until it is closed. vocabulary or tokenizer must be given. */
+SIA_API sia_status sia_corpus_borrow(sia_corpus **c, const uint16_t *tokens, int64_t count,
+                                     const sia_corpus_config *config, sia_error *err);
+
+/* A corpus of generated text (docs/data.md): `documents` documents of at least `words` words each, from
+ * number `first` of this seed on, in the tokenizer's ids. A pure function of these; scanned. Texts for
+ * training and for validation differ in seed, or do not overlap in their documents. threads: 0 for all
+ * processors. */
+SIA_API sia_status sia_corpus_generate(sia_corpus **c, const sia_tokenizer *tokenizer, uint64_t seed,
+                                       int64_t first, int64_t documents, int64_t words, int threads,
+                                       sia_error *err);
+SIA_API void sia_corpus_close(sia_corpus *c); /* NULL is fine */
+
+SIA_API int64_t sia_corpus_tokens(const sia_corpus *c);
+SIA_API int64_t sia_corpus_shards(const sia_corpus *c);
+SIA_API uint32_t sia_corpus_vocabulary(const sia_corpus *c);
+SIA_API uint32_t sia_corpus_end_of_text(const sia_corpus *c);
+
+/* ids = tokens[first .. first + count). A token outside the vocabulary is an error that says which. */
+SIA_API sia_status sia_corpus_read(const sia_corpus *c, int64_t first, int64_t count, uint32_t *ids,
+                                   sia_error *err);
+
+/* Documents of a corpus that was opened with scan, else 0. Document i is tokens[*first .. *first + *count);
+ * what stands before the first end-of-text, if anything, is document 0. */
+SIA_API int64_t sia_corpus_documents(const sia_corpus *c);
+SIA_API sia_status sia_corpus_document(const sia_corpus *c, int64_t i, int64_t *first, int64_t *count,
+                                       sia_error *err);
+
+/* ------------------------------------------------------------------------------------------------ batches
+ *
+ * A batch is a pure function of (seed, step, rank). The corpus is cut into windows of `length` tokens, each
+ * read with the one token more that is its last target; what is left at the end, less than a window, is not
+ * used. One step takes ranks * sequences windows; rank r takes its share of them, so that the windows of a
+ * step do not depend on how they are divided among ranks. After the last window comes the next epoch. */
+typedef enum sia_order {
+    SIA_ORDER_SEQUENTIAL, /* windows as they stand in the corpus, in every epoch, as in modded-nanogpt */
+    SIA_ORDER_SHUFFLED,   /* each epoch a permutation of all windows of its own, drawn by the seed */
+} sia_order;
+
+/* A field that is 0 takes the default in brackets. */
+typedef struct sia_batches {
+    const sia_corpus *corpus; /* borrowed */
+    int64_t length;           /* of a sequence */
+    int64_t sequences;        /* of one rank in one step */
+    int64_t ranks;            /* [1] */
+    sia_order order;          /* [sequential] */
+    uint64_t seed;            /* of the shuffled order */
+} sia_batches;
+
+/* Where a batch came from. An epoch above 0 means that text is seen again: callers report it. */
+typedef struct sia_batch_place {
+    int64_t first_epoch, last_epoch; /* of its first and last sequence */
+    int64_t first_window;            /* of its first sequence, as it stands in the corpus */
+} sia_batch_place;
+
+/* Windows in an epoch; 0 when the corpus is too short for one. */
+SIA_API int64_t sia_batches_windows(const sia_batches *b);
+
+/* How often the corpus is gone through in so many steps: 0.5 is half of it, once. */
+SIA_API double sia_batches_epochs(const sia_batches *b, int64_t steps);
+
+/* ids [sequences, length + 1]: row s holds the inputs ids[s][0 .. length) and the targets ids[s][1 ..
+ * length]. place may be NULL. */
+SIA_API sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, uint32_t *ids,
+                                    sia_batch_place *place, sia_error *err);
+
+/* Long windows for validation, each from a single document, not overlapping. The same tokens can be scored
+ * at several lengths: window i in 1 part of `length` tokens, or in 4 of length/4, or in 16; the targets are
+ * the same ones.
+ *
+ *     sia_windows_create(&w, val, 16 * 256, 64, &err);
+ *     sia_windows_read(w, i, 1, 0, ids, &err);                          window i: one sequence of 4096 + 1
+ *     for (p = 0; p < 16; p++) sia_windows_read(w, i, 16, p, ids, &err);    or 16 sequences of 256 + 1 */
+typedef struct sia_windows sia_windows;
+
+/* c must have been scanned; borrowed. At most `count` windows (0: all that there are), spread evenly over
+ * those that the documents hold. No document that is long enough is an error, which says how long the
+ * longest is. */
+SIA_API sia_status sia_windows_create(sia_windows **w, const sia_corpus *c, int64_t length, int64_t count,
+                                      sia_error *err);
+SIA_API void sia_windows_destroy(sia_windows *w); /* NULL is fine */
+SIA_API int64_t sia_windows_count(const sia_windows *w);
+SIA_API int64_t sia_windows_first(const sia_windows *w, int64_t i); /* its place in the corpus */
+
+/* ids [length/parts + 1]: part `part` of window i; parts must divide the length. */
+SIA_API sia_status sia_windows_read(const sia_windows *w, int64_t i, int64_t parts, int64_t part,
+                                    uint32_t *ids, sia_error *err);
+
 #ifdef __cplusplus
 }
 #endif

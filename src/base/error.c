@@ -30,7 +30,7 @@ const char *sia_status_name(sia_status status) {
     return "unknown";
 }
 
-sia_status sia_fail(sia_error *err, sia_status status, const char *format, ...) {
+sia_status(sia_fail)(sia_error *err, sia_status status, const char *format, ...) {
     if (!err) return status;
     err->status = status;
     va_list arguments;
@@ -42,6 +42,6 @@ sia_status sia_fail(sia_error *err, sia_status status, const char *format, ...) 
     return status;
 }
 
-sia_status sia_fail_memory(sia_error *err, size_t bytes, const char *what) {
+sia_status(sia_fail_memory)(sia_error *err, size_t bytes, const char *what) {
     return sia_fail(err, SIA_MEMORY, "%s: no memory for %zu bytes", what, bytes);
 }

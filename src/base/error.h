@@ -16,4 +16,10 @@ sia_status sia_fail(sia_error *err, sia_status status, const char *format, ...)
 /* The sentence of an allocation that failed. */
 sia_status sia_fail_memory(sia_error *err, size_t bytes, const char *what);
 
+/* The static analyzer does not see into other files: this tells it that what failed is not SIA_OK. */
+#ifdef __clang_analyzer__
+#    define sia_fail(err, status, ...) (sia_fail(err, status, __VA_ARGS__), (status))
+#    define sia_fail_memory(err, bytes, what) (sia_fail_memory(err, bytes, what), SIA_MEMORY)
+#endif
+
 #endif

@@ -23,7 +23,7 @@
 
 enum { BUFFER = 1 << 18, TEMPORARY_TRIES = 100 };
 
-sia_status sia_fail_file(sia_error *err, const char *path) {
+sia_status(sia_fail_file)(sia_error *err, const char *path) {
     int cause = errno;
     char sentence[128];
     /* The GNU form, which may return a text of its own: strerror is not for threads. */

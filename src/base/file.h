@@ -47,6 +47,9 @@ sia_status sia_fd_read(int fd, const char *name, char *bytes, size_t room, size_
 
 /* Fails with the sentence of errno: "books.txt: No such file or directory". */
 sia_status sia_fail_file(sia_error *err, const char *path);
+#ifdef __clang_analyzer__
+#    define sia_fail_file(err, path) (sia_fail_file(err, path), SIA_FILE)
+#endif
 
 /* ------------------------------------------------------------------------------------------------ writing */
 

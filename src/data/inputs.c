@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Finds the files, looks whether they are text, and cuts them into documents: see inputs.h. */
+#include "data/inputs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "data/manifest.h"
+
+/* ------------------------------------------------------------------------------------------- is it text */
+
+/* The length of the UTF-8 character at text, 0 when there is none. One that the end cuts counts as whole. */
+static size_t utf8_length(const unsigned char *text, size_t left) {
+    size_t length = text[0] < 0x80   ? 1
+                    : text[0] < 0xc2 ? 0
+                    : text[0] < 0xe0 ? 2
+                    : text[0] < 0xf0 ? 3
+                    : text[0] < 0xf5 ? 4
+                                     : 0;
+    for (size_t i = 1; i < length && i < left; i++)
+        if ((text[i] & 0xc0) != 0x80) return 0;
+    return length < left ? length : left;
+}
+
+static bool is_binary(const char *text, size_t size) {
+    enum { LOOK_AT = 65536, SHARE = 10 };
+    if (memchr(text, 0, size)) return true;
+    size_t look = size < LOOK_AT ? size : LOOK_AT, strange = 0;
+    for (size_t i = 0; i < look;) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        size_t length = utf8_length(at, look - i);
+        bool control = *at < 0x20 && !strchr("\t\n\v\f\r\b\033", *at);
+        strange += !length || control;
+        i += length ? length : 1;
+    }
+    return strange > look / SHARE;
+}
+
+/* ---------------------------------------------------------------------------------------------- finding */
+
+static sia_status append(sia_inputs *inputs, const char *path, char *held, size_t size, sia_error *err) {
+    size_t bytes = ((size_t)inputs->count + 1) * sizeof *inputs->list;
+    sia_input *larger = realloc(inputs->list, bytes);
+    if (!larger) return sia_fail_memory(err, bytes, path);
+    inputs->list = larger;
+    sia_input *input = &inputs->list[inputs->count];
+    *input = (sia_input){strdup(path), held, size};
+    if (!input->path) return sia_fail_memory(err, strlen(path), path);
+    inputs->count++;
+    inputs->bytes += (int64_t)size;
+    return SIA_OK;
+}
+
+/* Looks at a text; *usable says whether it is one to take. */
+static sia_status look(sia_inputs *inputs, const char *path, const char *text, size_t size, bool skip,
+                       bool *usable, sia_error *err) {
+    bool binary = size && is_binary(text, size);
+    *usable = size && !binary;
+    if (*usable) return SIA_OK;
+    if (skip) {
+        inputs->skipped++;
+        return SIA_OK;
+    }
+    return sia_fail(err, SIA_FORMAT, binary ? "%s: a binary file: want text" : "%s: an empty file: want text",
+                    path);
+}
+
+static sia_status add_file(sia_inputs *inputs, const char *path, bool skip, sia_error *err) {
+    sia_map map;
+    bool usable = false;
+    sia_status status = sia_map_open(&map, path, err);
+    if (status) return status;
+    size_t size = map.size;
+    status = look(inputs, path, map.bytes, size, skip, &usable, err);
+    sia_map_close(&map);
+    return !status && usable ? append(inputs, path, NULL, size, err) : status;
+}
+
+static sia_status add_stdin(sia_inputs *inputs, bool skip, sia_error *err) {
+    char *text = NULL;
+    size_t size = 0;
+    bool usable = false;
+    sia_status status = sia_file_read("-", SIZE_MAX / 4, &text, &size, err);
+    if (!status) status = look(inputs, "stdin", text, size, skip, &usable, err);
+    if (!status && usable) {
+        status = append(inputs, "stdin", text, size, err);
+        if (!status) text = NULL;
+    }
+    free(text);
+    return status;
+}
+
+static int no_hidden(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+static int by_bytes(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int depth, sia_error *err);
+
+static sia_status add_folder(sia_inputs *inputs, const char *folder, bool skip, int depth, sia_error *err) {
+    enum { DEEPEST = 64 };
+    struct dirent **entries;
+    if (depth > DEEPEST) return sia_fail(err, SIA_FILE, "%s: more than %d folders deep", folder, DEEPEST);
+    int count = scandir(folder, &entries, no_hidden, by_bytes);
+    if (count < 0) return sia_fail_file(err, folder);
+    sia_status status = SIA_OK;
+    for (int i = 0; i < count; i++) {
+        char *path = status ? NULL : sia_path_join(folder, entries[i]->d_name);
+        if (!status && !path) status = sia_fail_memory(err, strlen(folder), folder);
+        if (!status) status = add_path(inputs, path, skip, depth + 1, err);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int depth, sia_error *err) {
+    struct stat info;
+    if (stat(path, &info) != 0) return sia_fail_file(err, path);
+    return S_ISDIR(info.st_mode) ? add_folder(inputs, path, skip, depth, err)
+                                 : add_file(inputs, path, skip, err);
+}
+
+sia_status sia_inputs_add(sia_inputs *inputs, const char *path, bool skip, sia_error *err) {
+    if (strcmp(path, "-") == 0) return add_stdin(inputs, skip, err);
+    int64_t before = inputs->count;
+    sia_status status = add_path(inputs, path, skip, 0, err);
+    if (!status && inputs->count == before) status = sia_fail(err, SIA_FILE, "%s: no text in it", path);
+    return status;
+}
+
+void sia_inputs_free(sia_inputs *inputs) {
+    for (int64_t i = 0; i < inputs->count; i++) {
+        free(inputs->list[i].path);
+        free(inputs->list[i].held);
+    }
+    free(inputs->list);
+    *inputs = (sia_inputs){0};
+}
+
+/* ---------------------------------------------------------------------------------------------- reading */
+
+sia_status sia_input_open(const sia_input *input, sia_input_text *text, sia_error *err) {
+    *text = (sia_input_text){.bytes = input->held, .size = input->size};
+    if (input->held) return SIA_OK;
+    sia_status status = sia_map_open(&text->map, input->path, err);
+    if (status) return status;
+    text->bytes = text->map.bytes;
+    text->size = text->map.size;
+    if (text->size != input->size) {
+        sia_input_close(text);
+        return sia_fail(err, SIA_FILE, "%s: changed while it was read", input->path);
+    }
+    return SIA_OK;
+}
+
+void sia_input_close(sia_input_text *text) { sia_map_close(&text->map); }
+
+static bool is_blank(const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if (!strchr(" \t\r\n", text[i]) || !text[i]) return false;
+    return true;
+}
+
+/* The next line with a form feed alone from `from` on; *after is where the text goes on. */
+static size_t find_separator(const char *text, size_t size, size_t from, size_t *after) {
+    for (size_t at = from; at < size; at++) {
+        const char *found = memchr(text + at, '\f', size - at);
+        if (!found) break;
+        at = (size_t)(found - text);
+        size_t end = at + 1;
+        if (end < size && text[end] == '\r') end++;
+        if ((at == 0 || text[at - 1] == '\n') && (end == size || text[end] == '\n')) {
+            *after = end < size ? end + 1 : size;
+            return at;
+        }
+    }
+    *after = size;
+    return size;
+}
+
+bool sia_next_document(const char *text, size_t size, bool whole, size_t *at, sia_text *document) {
+    while (*at < size) {
+        size_t start = *at, end = size;
+        if (whole)
+            *at = size;
+        else
+            end = find_separator(text, size, start, at);
+        *document = (sia_text){text + start, end - start};
+        if (!is_blank(document->bytes, document->size)) return true;
+    }
+    return false;
+}

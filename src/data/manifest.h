@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * data.json: what a folder made by 'sia data pack' holds.
+ *
+ *     {"format": "sia data", "version": 1,
+ *      "tokenizer": {"file": "tokenizer.json", "vocabulary": 4096, "end_of_text": 4095, "sha256": "..."},
+ *      "train": {"tokens": 9, "documents": 2, "bytes": 40,
+ *                "shards": [{"file": "train_000000.bin", "tokens": 9, "sha256": "..."}]},
+ *      "val": {...}}
+ *
+ * bytes are those of the text; checksums are those of sha256sum. */
+#ifndef SIA_DATA_MANIFEST_H
+#define SIA_DATA_MANIFEST_H
+
+#include "base/sha256.h"
+#include "sia.h"
+
+enum { SIA_PART_TRAIN, SIA_PART_VAL, SIA_PARTS, SIA_SHARD_NAME = 64 };
+
+typedef struct sia_manifest_shard {
+    char file[SIA_SHARD_NAME];
+    int64_t tokens;
+    char sha256[SIA_SHA256_TEXT];
+} sia_manifest_shard;
+
+typedef struct sia_manifest_part {
+    int64_t tokens, documents, bytes;
+    int64_t shard_count;
+    sia_manifest_shard *shards;
+} sia_manifest_part;
+
+typedef struct sia_manifest {
+    uint32_t vocabulary, end_of_text;
+    char tokenizer_sha256[SIA_SHA256_TEXT];
+    sia_manifest_part parts[SIA_PARTS];
+} sia_manifest;
+
+extern const char *const sia_part_names[SIA_PARTS]; /* "train", "val" */
+
+/* A folder's data.json. Every field is checked, sums too; a shard's name has no '/' in it. */
+sia_status sia_manifest_read(sia_manifest *m, const char *folder, sia_error *err);
+sia_status sia_manifest_parse(sia_manifest *m, const char *json, size_t bytes, const char *name,
+                              sia_error *err);
+sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_error *err);
+sia_status sia_manifest_add_shard(sia_manifest_part *part, const sia_manifest_shard *shard, sia_error *err);
+void sia_manifest_free(sia_manifest *m);
+
+/* folder/file, to be freed by the caller; NULL without memory. */
+char *sia_path_join(const char *folder, const char *file);
+
+/* The checksum of a file. */
+sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_error *err);
+
+/* Compares every file that the manifest lists with its checksum. */
+sia_status sia_manifest_verify(const sia_manifest *m, const char *folder, sia_error *err);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Packing: documents come back byte for byte, in order, whatever the size of a shard; and the command
+ * refuses bad input with a sentence and leaves nothing behind. */
+#include "support.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "data/pack.h"
+
+static sia_tokenizer *tokenizer;
+
+static int create(void **state) {
+    if (scratch_create(state)) return -1;
+    tokenizer = small_tokenizer(400);
+    return sia_tokenizer_save(tokenizer, in_scratch("tokenizer.json"), NULL);
+}
+
+static int destroy(void **state) {
+    sia_tokenizer_close(tokenizer);
+    return scratch_destroy(state);
+}
+
+/* The documents of a part, each as `[text]`. */
+static char *unpack(const char *folder, const char *part) {
+    static char out[1 << 20];
+    size_t used = 0;
+    sia_corpus *c;
+    OK(sia_corpus_open(&c, folder, &(sia_corpus_config){.part = part, .tokenizer = tokenizer, .scan = 1},
+                       &said));
+    for (int64_t i = 0; i < sia_corpus_documents(c); i++) {
+        int64_t first, count;
+        OK(sia_corpus_document(c, i, &first, &count, &said));
+        uint32_t *ids = malloc((size_t)count * sizeof *ids);
+        OK(sia_corpus_read(c, first, count, ids, &said));
+        assert_int_equal(ids[0], sia_tokenizer_end_of_text(tokenizer));
+        size_t bytes = sizeof out - used - 3;
+        out[used++] = '[';
+        OK(sia_tokenizer_decode(tokenizer, ids + 1, (size_t)count - 1, out + used, &bytes, &said));
+        used += bytes;
+        out[used++] = ']';
+        free(ids);
+    }
+    out[used] = 0;
+    sia_corpus_close(c);
+    return out;
+}
+
+static sia_status pack(const char *folder, sia_pack_options options, const char *train, const char *val,
+                       bool *tails) {
+    sia_inputs inputs[2] = {{0}};
+    sia_manifest m = {0};
+    sia_status status = sia_inputs_add(&inputs[0], train, false, &said);
+    if (!status && val) status = sia_inputs_add(&inputs[1], val, false, &said);
+    options.tokenizer = tokenizer;
+    options.folder = folder;
+    options.inputs[0] = &inputs[0];
+    options.inputs[1] = val ? &inputs[1] : NULL;
+    options.threads = 1;
+    if (!options.shard_tokens) options.shard_tokens = 1000000;
+    if (!status) status = sia_pack(&options, &m, tails, &said);
+    sia_manifest_free(&m);
+    sia_inputs_free(&inputs[0]);
+    sia_inputs_free(&inputs[1]);
+    return status;
+}
+
+static void test_documents(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *train, *val; /* val NULL: no such part */
+        double fraction;
+        bool whole, tails;
+    } cases[] = {
+        {"one", "[one]", NULL, 0, false, false},
+        {"one\n\f\ntwo\n", "[one\n][two\n]", NULL, 0, false, false},
+        {"one\n\f\r\ntwo\n\f", "[one\n][two\n]", NULL, 0, false, false},
+        {"\f\n\f\none\n\f\n \n\f\n", "[one\n]", NULL, 0, false, false},
+        {"a\fb\n\fc\nd\f\ne", "[a\fb\n\fc\nd\f\ne]", NULL, 0, false, false},
+        {"one\n\f\ntwo\n", "[one\n\f\ntwo\n]", NULL, 0, true, false},
+        {"<|endoftext|> stays text", "[<|endoftext|> stays text]", NULL, 0, false, false},
+        {"\xff\xfe not UTF-8 but mostly text, so it is taken as it is",
+         "[\xff\xfe not UTF-8 but mostly text, so it is taken as it is]", NULL, 0, false, false},
+        {"1\n\f\n2\n\f\n3\n\f\n4\n", "[1\n][3\n]", "[2\n][4\n]", 0.5, false, false},
+        {"1\n\f\n2\n\f\n3\n\f\n4\n", "[1\n][2\n][3\n]", "[4\n]", 0.25, false, false},
+        {"1\n\f\n2\n\f\n3\n\f\n4\n\f\n5\n\f\n6\n\f\n7\n", "[1\n][2\n][3\n][5\n][6\n]", "[4\n][7\n]", 0.3,
+         false, false},
+        {"first line\nsecond line\nlast\n", "[first line\nsecond line\n]", "[last\n]", 0.2, false, true},
+        {"a b c d e f g h", "[a b c d e f ]", "[g h]", 0.25, false, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int64_t shard_tokens = 1; shard_tokens <= 1000; shard_tokens = shard_tokens * 3 + 1) {
+            bool tails = false;
+            char *folder = in_scratch("packed"), command[600];
+            write_text("in.txt", cases[i].text);
+            sia_pack_options options = {.whole_files = cases[i].whole, .val_fraction = cases[i].fraction};
+            options.shard_tokens = shard_tokens;
+            OK(pack(folder, options, in_scratch("in.txt"), NULL, &tails));
+            assert_int_equal(tails, cases[i].tails);
+            assert_string_equal(unpack(folder, "train"), cases[i].train);
+            if (cases[i].val) assert_string_equal(unpack(folder, "val"), cases[i].val);
+            sia_manifest m = {0};
+            OK(sia_manifest_read(&m, folder, &said));
+            OK(sia_manifest_verify(&m, folder, &said));
+            assert_int_equal(m.parts[1].shard_count > 0, cases[i].val != NULL);
+            for (int64_t s = 0; s < m.parts[0].shard_count; s++)
+                assert_true(m.parts[0].shards[s].tokens <= shard_tokens);
+            sia_manifest_free(&m);
+            (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
+            assert_int_equal(system(command), 0);
+        }
+    }
+}
+
+/* Folders are gone through in the order of names, hidden files are left out, and a second input validates. */
+static void test_folders(void **state) {
+    (void)state;
+    bool tails;
+    assert_int_equal(mkdir(in_scratch("tree"), 0777), 0);
+    assert_int_equal(mkdir(in_scratch("tree/b"), 0777), 0);
+    assert_int_equal(mkdir(in_scratch("tree/.git"), 0777), 0);
+    write_text("tree/c.txt", "c");
+    write_text("tree/B.txt", "B");
+    write_text("tree/a.txt", "a");
+    write_text("tree/b/2", "b2");
+    write_text("tree/b/10", "b10");
+    write_text("tree/.hidden", "hidden");
+    write_text("tree/.git/x", "hidden");
+    write_text("val.txt", "v");
+    OK(pack(in_scratch("packed-tree"), (sia_pack_options){0}, in_scratch("tree"), in_scratch("val.txt"),
+            &tails));
+    assert_string_equal(unpack(in_scratch("packed-tree"), "train"), "[B][a][b10][b2][c]");
+    assert_string_equal(unpack(in_scratch("packed-tree"), "val"), "[v]");
+    sia_corpus *c;
+    sia_error err;
+    assert_int_equal(
+        sia_corpus_open(&c, in_scratch("packed-tree"), &(sia_corpus_config){.part = "test"}, &err),
+        SIA_ARGUMENT);
+    assert_sentence(&err, "part \"test\": want train or val");
+    sia_corpus_config other = {.vocabulary = 50257, .end_of_text = 50256};
+    assert_int_equal(sia_corpus_open(&c, in_scratch("packed-tree"), &other, &err), SIA_FORMAT);
+    assert_sentence(&err, "packed for a vocabulary of 400");
+    /* A changed shard is found by its checksum. */
+    FILE *file = fopen(in_scratch("packed-tree/train_000000.bin"), "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 1030, SEEK_SET), 0);
+    assert_int_equal(fputc(1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    sia_manifest m;
+    OK(sia_manifest_read(&m, in_scratch("packed-tree"), &said));
+    assert_int_equal(sia_manifest_verify(&m, in_scratch("packed-tree"), &err), SIA_FORMAT);
+    assert_sentence(&err, "the file has changed");
+    sia_manifest_free(&m);
+}
+
+/* 40 MB as one document are encoded in chunks; the tokens are those of the text encoded at once. */
+static void test_chunks(void **state) {
+    (void)state;
+    SKIP_WITH_THREAD_SANITIZER();
+    NEED_REAL_DATA("books-train.txt");
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", real_data("books-train.txt"));
+    bool tails;
+    sia_map map;
+    OK(sia_map_open(&map, path, &said));
+    uint32_t *ids = malloc(map.size * sizeof *ids), *packed = malloc(map.size * sizeof *ids);
+    size_t count;
+    OK(sia_tokenizer_encode_parallel(tokenizer, 1, map.bytes, map.size, ids, &count, &said));
+    OK(pack(in_scratch("big"), (sia_pack_options){.whole_files = true, .shard_tokens = 7000000}, path, NULL,
+            &tails));
+    sia_corpus *c;
+    OK(sia_corpus_open(&c, in_scratch("big"), NULL, &said));
+    assert_int_equal(sia_corpus_tokens(c), count + 1);
+    OK(sia_corpus_read(c, 1, (int64_t)count, packed, &said));
+    assert_memory_equal(ids, packed, count * sizeof *ids);
+    print_message("  %zu tokens in %d shards\n", count, (int)sia_corpus_shards(c));
+    sia_corpus_close(c);
+    sia_map_close(&map);
+    free(ids);
+    free(packed);
+}
+
+/* ------------------------------------------------------------------------------------------ the command */
+
+/* Runs the program in the scratch folder, as a user who is not root; returns its exit code, its stderr in
+ * text. */
+static int run_program(char *const *arguments, char *text, size_t room) {
+    int out[2];
+    assert_int_equal(pipe(out), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 1);
+        dup2(out[1], 2);
+        if (chdir(scratch) != 0) _exit(99);
+        if (geteuid() == 0 && (setgid(65534) || setuid(65534))) _exit(99);
+        execv("./sia", arguments);
+        _exit(99);
+    }
+    close(out[1]);
+    size_t used = 0;
+    for (ssize_t got; used + 1 < room && (got = read(out[0], text + used, room - 1 - used)) > 0;)
+        used += (size_t)got;
+    text[used] = 0;
+    close(out[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+#define PACK "data", "pack", "--tokenizer", "tokenizer.json", "--out", "made/result"
+
+static const struct {
+    const char *arguments[12];
+    int code;
+    const char *sentence;
+} commands[] = {
+    {{PACK, "good.txt"}, 0, "1 document, 1 shard"},
+    {{PACK, "mixed", "--skip-unusable"}, 0, "2 empty or binary files left out"},
+    {{PACK, "good.txt", "missing.txt"}, 1, "missing.txt: No such file or directory"},
+    {{PACK, "good.txt", "locked"}, 1, "locked: Permission denied"},
+    {{PACK, "unreadable.txt"}, 1, "unreadable.txt: Permission denied"},
+    {{PACK, "good.txt", "empty.txt"}, 1, "empty.txt: an empty file: want text"},
+    {{PACK, "good.txt", "mixed"}, 1, "mixed/2.txt: a binary file: want text"},
+    {{PACK, "noise.txt"}, 1, "noise.txt: a binary file: want text"},
+    {{PACK, "blank.txt"}, 2, "no text is left for training"},
+    {{PACK, "hollow"}, 1, "hollow: no text in it"},
+    {{PACK, "-"}, 1, "stdin: an empty file: want text"},
+    {{PACK, "good.txt", "--val", "missing.txt"}, 1, "missing.txt: No such file or directory"},
+    {{PACK, "short.txt", "--val-fraction", "0.01"}, 2, "no text is left for validation"},
+    {{PACK, "good.txt", "--val", "good.txt", "--val-fraction", "0.1"},
+     2,
+     "--val or --val-fraction, not both"},
+    {{PACK, "good.txt", "--val-fraction", "0.9"}, 2, "--val-fraction 0.9: want 0 to 0.5"},
+    {{PACK, "good.txt", "--shard-tokens", "0"}, 2, "--shard-tokens 0: want 1 to"},
+    {{PACK}, 2, "want files, folders, or - for stdin"},
+    {{"data", "pack", "--out", "made/result", "good.txt"}, 2, "want --tokenizer PATH"},
+    {{"data", "pack", "--tokenizer", "tokenizer.json", "good.txt"}, 2, "want --out FOLDER"},
+    {{"data", "pack", "--tokenizer", "missing.json", "--out", "made/result", "good.txt"},
+     1,
+     "missing.json: No such file"},
+    {{"data", "pack", "--tokenizer", "good.txt", "--out", "made/result", "good.txt"}, 1, "good.txt"},
+    {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "mixed", "good.txt"},
+     1,
+     "mixed: exists already and is not empty"},
+    {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "no/such/place", "good.txt"},
+     1,
+     "No such file or directory"},
+    {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "good.txt", "good.txt"},
+     1,
+     "good.txt: Not a directory"},
+    {{PACK, "good.txt", "--tokeniser", "x"}, 2, "did you mean --tokenizer?"},
+    {{"data", "info"}, 2, "want a shard, a folder, a pattern or a text"},
+    {{"data", "info", "missing.bin"}, 1, "missing.bin: No such file or directory"},
+    {{"data", "info", "good.bin"}, 1, "good.bin: 10 bytes: want a token shard"},
+    {{"data", "info", "locked"}, 1, "locked: Permission denied"},
+    {{"data", "info", "nothing*.bin"}, 1, "no file matches"},
+    {{"data", "info", "mixed"}, 1, "binary file"},
+    {{"data", "generate", "--words", "0"}, 2, "--words 0: want 1 to"},
+    {{"data", "generate", "--words", "50", "--out", "no/such/place"}, 1, "No such file or directory"},
+    {{"data", "generate", "--words", "50", "--out", "made/text"}, 0, ""},
+    {{"data"}, 2, "sia data pack"},
+};
+
+static void fill_scratch(void) {
+    char noise[4096], command[1200];
+    /* A copy of the program, since that other user may not be able to reach the build folder. */
+    (void)snprintf(command, sizeof command, "cp '%s' '%s/sia' && chmod 755 '%s/sia'", SIA_PROGRAM, scratch,
+                   scratch);
+    assert_int_equal(system(command), 0);
+    write_text("good.txt", "some words\n");
+    write_text("good.bin", "some words");
+    write_text("short.txt", "word");
+    write_text("blank.txt", " \n\f\n \n");
+    write_text("empty.txt", "");
+    assert_int_equal(mkdir(in_scratch("mixed"), 0777), 0);
+    write_text("mixed/1.txt", "one");
+    write_file("mixed/2.txt", "\x89PNG\r\n\x1a\n\0\0\0", 11);
+    write_text("mixed/3.txt", "");
+    /* No zero byte in it, but no text either. */
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)(1 + (i * i * 31 + i * 17) % 255);
+    write_file("noise.txt", noise, sizeof noise);
+    assert_int_equal(mkdir(in_scratch("hollow"), 0777), 0);
+    assert_int_equal(mkdir(in_scratch("locked"), 0), 0);
+    write_text("unreadable.txt", "text");
+    assert_int_equal(chmod(in_scratch("unreadable.txt"), 0), 0);
+    assert_int_equal(mkdir(in_scratch("made"), 0777), 0);
+    assert_int_equal(chmod(in_scratch("made"), 0777), 0);
+    assert_int_equal(chmod(scratch, 0755), 0);
+    assert_int_equal(chmod(in_scratch("tokenizer.json"), 0644), 0);
+}
+
+static void test_commands(void **state) {
+    (void)state;
+    fill_scratch();
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char *arguments[16] = {(char *)"sia"}, text[4096], command[600];
+        for (int j = 0; j < 12; j++) arguments[j + 1] = (char *)commands[i].arguments[j];
+        int code = run_program(arguments, text, sizeof text);
+        if (code != commands[i].code || !strstr(text, commands[i].sentence))
+            fail_msg("case %zu: code %d, want %d; said \"%s\", want \"%s\"", i, code, commands[i].code, text,
+                     commands[i].sentence);
+        /* Done: the result is there. Failed: nothing is, neither under its name nor under a temporary one. */
+        assert_int_equal(count_entries(in_scratch("made")), code == 0 ? 1 : 0);
+        (void)snprintf(command, sizeof command, "rm -rf '%s'/made/*", scratch);
+        assert_int_equal(system(command), 0);
+    }
+    assert_int_equal(chmod(in_scratch("locked"), 0700), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_commands),
+    };
+    return cmocka_run_group_tests_name("pack", tests, create, destroy);
+}
