@@ -234,6 +234,25 @@ static double last_cache(void) {
     return kilobytes * 1024;
 }
 
+/* Threads that do not add up have no cores of their own: others are at work, or cores are two halves of one.
+ */
+static void warn_of_threads(const bench *b) {
+    const bench_cell *single = NULL;
+    for (int i = 0; i < b->cell_count; i++)
+        if (b->cells[i].op == OP_FMA_PEAK && b->cells[i].threads == 1) single = &b->cells[i];
+    for (int i = 0; single && i < b->cell_count; i++) {
+        const bench_cell *cell = &b->cells[i];
+        if (cell->op != OP_FMA_PEAK) continue;
+        double times = cli_median_ratio(cell->fma_rate, single->fma_rate, 1, b->set.rounds);
+        if (times < 0.9 * cell->threads)
+            fprintf(
+                stderr,
+                "sia bench attention: %d threads reach %.2f times the FMA peak of one: they had fewer cores "
+                "to themselves, and speeds over one thread say little\n",
+                cell->threads, times);
+    }
+}
+
 void bench_print_warnings(const bench *b) {
     double largest = last_cache(), least = INFINITY;
     (void)fflush(stdout);
@@ -251,6 +270,7 @@ void bench_print_warnings(const bench *b) {
             "sia bench attention: other processes took %.0f%% of the processor meanwhile: the figures are "
             "theirs too\n",
             100 * (1 - b->busy / b->wall));
+    warn_of_threads(b);
 }
 
 void bench_print_tables(const bench *b) {
