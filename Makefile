@@ -10,7 +10,7 @@ PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev 
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
 
-.PHONY: all help deps deps-dev configure test test-all bench fuzz lint format install clean
+.PHONY: all help deps deps-dev configure test test-all bench bench-peer fuzz lint format install clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -37,6 +37,9 @@ test-all: deps-dev ## the tests with gcc, clang and each sanitizer, and valgrind
 
 bench: all ## the speed of attention on this machine
 	@$(BUILD)/sia bench attention
+
+bench-peer: all ## the same in PyTorch, in the same rounds; PEER_ARGS are for bench/peer_torch.py
+	@sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
 
 FUZZ_SECONDS ?= 60
 fuzz: deps-dev configure ## run the fuzz targets, FUZZ_SECONDS (60) each; what they find of interest is kept in build/corpus

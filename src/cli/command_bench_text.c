@@ -24,11 +24,12 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "cli/bench.h"
 #include "cli/progress.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 
-enum { SPLIT, SCAN, ENCODE, PARALLEL, PEER, KINDS, MAX_ROUNDS = 101 };
+enum { SPLIT, SCAN, ENCODE, PARALLEL, PEER, KINDS };
 static const char *const kind_names[KINDS] = {"split", "scan", "encode", "parallel", "peer"};
 
 typedef struct bench {
@@ -41,7 +42,7 @@ typedef struct bench {
     FILE *to_peer, *from_peer;
     pid_t peer;
     size_t tokens, peer_tokens, pieces;
-    double seconds[KINDS][MAX_ROUNDS];
+    double seconds[KINDS][CLI_MAX_ROUNDS];
 } bench;
 
 /* --------------------------------------------------------------------------------------------------- text */
@@ -145,55 +146,61 @@ static sia_status measure(bench *b, int kind, double *seconds, sia_error *err) {
     return SIA_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median over the rounds of scale * over / under (of scale / under without over). */
-static double median(const double *over, const double *under, double scale, int rounds) {
-    double values[MAX_ROUNDS] = {0};
-    for (int i = 0; i < rounds; i++) values[i] = scale * (over ? over[i] : 1) / under[i];
-    qsort(values, (size_t)rounds, sizeof *values, ascending);
-    return rounds % 2 ? values[rounds / 2] : (values[rounds / 2 - 1] + values[rounds / 2]) / 2;
-}
-
 /* -----------------------------------------------------------------------------------------------------
  * report */
 
-static void report(const bench *b, const cli_args *args, double training, int rounds) {
-    double rate[KINDS] = {0}, megabytes = (double)b->bytes / 1e6;
+typedef struct figures {
+    double rate[KINDS]; /* MB/s; 0 when it was not measured */
+    double over_split, parallel, over_peer, training;
+    int rounds;
+} figures;
+
+static figures figures_of(const bench *b, double training, int rounds) {
+    figures f = {.training = training, .rounds = rounds, .parallel = 1};
     for (int k = 0; k < KINDS; k++)
-        if (b->seconds[k][0] > 0) rate[k] = median(NULL, b->seconds[k], megabytes, rounds);
-    double over_split = median(b->seconds[SPLIT], b->seconds[ENCODE], 1, rounds);
-    double parallel = b->threads > 1 ? median(b->seconds[ENCODE], b->seconds[PARALLEL], 1, rounds) : 1;
-    double over_peer = b->peer ? median(b->seconds[PEER], b->seconds[ENCODE], 1, rounds) : 0;
+        if (b->seconds[k][0] > 0)
+            f.rate[k] = cli_median_ratio(NULL, b->seconds[k], (double)b->bytes / 1e6, rounds);
+    f.over_split = cli_median_ratio(b->seconds[SPLIT], b->seconds[ENCODE], 1, rounds);
+    if (b->threads > 1) f.parallel = cli_median_ratio(b->seconds[ENCODE], b->seconds[PARALLEL], 1, rounds);
+    if (b->peer) f.over_peer = cli_median_ratio(b->seconds[PEER], b->seconds[ENCODE], 1, rounds);
+    return f;
+}
+
+static sia_status report_json(const bench *b, const figures *f, sia_error *err) {
     struct rusage usage;
+    char name[32];
     (void)getrusage(RUSAGE_SELF, &usage);
-    if (cli_flag(args, "json")) {
-        printf("{\"bench\": \"text\", \"bytes\": %zu, \"tokens\": %zu, \"pieces\": %zu, \"vocabulary\": %u, "
-               "\"rounds\": %d",
-               b->bytes, b->tokens, b->pieces, sia_tokenizer_size(b->t), rounds);
-        for (int k = 0; k < KINDS; k++)
-            if (rate[k] > 0) printf(", \"%s_mb_s\": %.1f", kind_names[k], rate[k]);
-        printf(", \"encode_over_split\": %.3f, \"threads\": %d, \"parallel_over_encode\": %.3f", over_split,
-               b->threads, parallel);
-        if (b->peer) printf(", \"encode_over_peer\": %.2f, \"peer_tokens\": %zu", over_peer, b->peer_tokens);
-        if (training > 0) printf(", \"train_seconds\": %.2f", training);
-        printf(", \"peak_mb\": %.0f}\n", (double)usage.ru_maxrss / 1e3);
-        return;
+    json_t *line = json_pack("{s:s,s:I,s:I,s:I,s:i,s:i}", "bench", "text", "bytes", (json_int_t)b->bytes,
+                             "tokens", (json_int_t)b->tokens, "pieces", (json_int_t)b->pieces, "vocabulary",
+                             (int)sia_tokenizer_size(b->t), "rounds", f->rounds);
+    for (int k = 0; k < KINDS && line; k++) {
+        (void)snprintf(name, sizeof name, "%s_mb_s", kind_names[k]);
+        if (f->rate[k] > 0) json_object_set_new(line, name, json_real(f->rate[k]));
     }
-    printf("%.1f MB, %zu pieces, %zu tokens of %u; median of %d rounds\n", megabytes, b->pieces, b->tokens,
-           sia_tokenizer_size(b->t), rounds);
+    json_object_set_new(line, "encode_over_split", json_real(f->over_split));
+    json_object_set_new(line, "threads", json_integer(b->threads));
+    json_object_set_new(line, "parallel_over_encode", json_real(f->parallel));
+    if (b->peer) {
+        json_object_set_new(line, "encode_over_peer", json_real(f->over_peer));
+        json_object_set_new(line, "peer_tokens", json_integer((json_int_t)b->peer_tokens));
+    }
+    if (f->training > 0) json_object_set_new(line, "train_seconds", json_real(f->training));
+    json_object_set_new(line, "peak_mb", json_real((double)usage.ru_maxrss / 1e3));
+    return cli_json_line(line, err);
+}
+
+static void report(const bench *b, const cli_args *args, const figures *f) {
+    printf("%.1f MB, %zu pieces, %zu tokens of %u; median of %d rounds\n", (double)b->bytes / 1e6, b->pieces,
+           b->tokens, sia_tokenizer_size(b->t), f->rounds);
     for (int k = 0; k < KINDS; k++)
-        if (rate[k] > 0) printf("  %-10s %8.1f MB/s\n", kind_names[k], rate[k]);
-    printf("  encode / split         %6.2f\n", over_split);
-    if (b->threads > 1) printf("  %2d threads / 1         %6.2f\n", b->threads, parallel);
+        if (f->rate[k] > 0) printf("  %-10s %8.1f MB/s\n", kind_names[k], f->rate[k]);
+    printf("  encode / split         %6.2f\n", f->over_split);
+    if (b->threads > 1) printf("  %2d threads / 1         %6.2f\n", b->threads, f->parallel);
     if (b->peer)
-        printf("  encode / peer          %6.2f   %s\n", over_peer,
+        printf("  encode / peer          %6.2f   %s\n", f->over_peer,
                b->peer_tokens == b->tokens ? "(the same number of tokens)" : "(another number of tokens)");
-    if (training > 0)
-        printf("  training               %6.2f s for %d tokens\n", training, (int)cli_int(args, "train"));
+    if (f->training > 0)
+        printf("  training               %6.2f s for %d tokens\n", f->training, (int)cli_int(args, "train"));
 }
 
 /* -------------------------------------------------------------------------------------------------- the
@@ -234,7 +241,13 @@ static sia_status run_bench(bench *b, const cli_args *args, sia_error *err) {
             status = measure(b, kind, &seconds, err);
             if (!status && round >= 0) b->seconds[kind][round] = seconds;
         }
-    if (!status) report(b, args, training, rounds);
+    if (!status) {
+        figures f = figures_of(b, training, rounds);
+        if (cli_flag(args, "json"))
+            status = report_json(b, &f, err);
+        else
+            report(b, args, &f);
+    }
     end_peer(b);
     free(b->ids);
     sia_splitter_destroy(b->splitter);
@@ -286,7 +299,7 @@ static const cli_option options[] = {
      .min = 257, .max = 1000000},
     {"megabytes", CLI_REAL, "X", "10", "how much text to make up when no file is given", .min = 0.01,
      .max = 4000},
-    {"rounds", CLI_INT, "N", "5", "rounds", .min = 1, .max = MAX_ROUNDS},
+    {"rounds", CLI_INT, "N", "5", "rounds", .min = 1, .max = CLI_MAX_ROUNDS},
     {"threads", CLI_INT, "N", "0", "threads, 0 for all processors", .min = 0, .max = SIA_MAX_THREADS},
     {"peer", CLI_TEXT, "COMMAND", NULL, "a program to measure in the same rounds", 0, 0},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object on stdout", 0, 0},

@@ -5,22 +5,15 @@
 #define _GNU_SOURCE
 #include "support.h"
 
+#include "../commands.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *program;
-static char folder[] = "/tmp/sia-test-XXXXXX";
-
-/* Run by sh in an empty folder, in this order; $SIA is the program. says: part of stdout and stderr together.
- */
-static const struct {
-    const char *command;
-    int code;
-    const char *says;
-} cases[] = {
+static const command_case cases[] = {
     /* What works. */
     {"yes 'the cat sat on the mat, then the rat sat' | head -300 > story.txt; $SIA tokenizer train --size "
      "270 story.txt",
@@ -119,20 +112,9 @@ static const struct {
      "--peer: want a line with seconds and tokens"},
 };
 
-static int run_command(const char *command, char *output, size_t room) {
-    char line[2048];
-    (void)snprintf(line, sizeof line, "cd %s; { %s; } 2>&1", folder, command);
-    FILE *p = popen(line, "r");
-    assert_non_null(p);
-    size_t used = fread(output, 1, room - 1, p);
-    output[used] = 0;
-    int status = pclose(p);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* Names that start with bad, and temporary ones. */
 static int leftovers(void) {
-    DIR *d = opendir(folder);
+    DIR *d = opendir(command_folder);
     assert_non_null(d);
     int n = 0;
     for (struct dirent *e; (e = readdir(d));)
@@ -146,16 +128,7 @@ static int leftovers(void) {
 
 static void test_table(void **state) {
     (void)state;
-    char output[65536];
-    int failures = 0;
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        int code = run_command(cases[c].command, output, sizeof output);
-        if (code == cases[c].code && strstr(output, cases[c].says) && leftovers() == 0) continue;
-        failures++;
-        print_message("%s\n  exit code %d, want %d; want '%s' in:\n%s\n", cases[c].command, code,
-                      cases[c].code, cases[c].says, output);
-    }
-    assert_int_equal(failures, 0);
+    run_cases(cases, sizeof cases / sizeof *cases, leftovers);
 }
 
 /* The program waits for more input when Ctrl-C comes: it ends with 130 and takes its temporary file away. */
@@ -163,23 +136,25 @@ static void test_stopped(void **state) {
     (void)state;
     char out[256], tokenizer[256];
     int to[2];
-    (void)snprintf(out, sizeof out, "%s/bad.ids", folder);
-    (void)snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", folder);
+    (void)snprintf(out, sizeof out, "%s/bad.ids", command_folder);
+    (void)snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", command_folder);
     assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+    const char *program = getenv("SIA");
+    assert_non_null(program);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         int null = open("/dev/null", O_WRONLY);
         if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0)
-            (void)execl(program, "sia", "tokenizer", "encode", "--tokenizer", tokenizer, "--out", out,
-                        (char *)NULL);
+            (void)execl(program ? program : "", "sia", "tokenizer", "encode", "--tokenizer", tokenizer,
+                        "--out", out, (char *)NULL);
         _exit(127);
     }
     (void)close(to[0]);
     assert_int_equal(write(to[1], "the cat", 7), 7);
     /* It is at work when the temporary file is there. */
     for (int tries = 0; tries < 1000; tries++) {
-        DIR *d = opendir(folder);
+        DIR *d = opendir(command_folder);
         bool there = false;
         for (struct dirent *e; d && (e = readdir(d));) there = there || strstr(e->d_name, "bad.ids.tmp-");
         if (d) (void)closedir(d);
@@ -198,15 +173,6 @@ static void test_stopped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_stopped)};
-    program = getenv("SIA");
-    if (!program) {
-        (void)fprintf(stderr, "want the program's path in SIA\n");
-        return 1;
-    }
-    if (!mkdtemp(folder)) return 1;
     (void)signal(SIGPIPE, SIG_IGN);
-    int result = cmocka_run_group_tests(tests, NULL, NULL);
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) == 0 ? result : 1;
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The same attention in PyTorch and in sia, in the same rounds, on one thread: how many times faster is sia?
+
+    python3 bench/peer_torch.py --sia build/release/sia
+    python3 bench/peer_torch.py --sia build/release/sia --heads 6 --head-dim 128 --len 1024 --rounds 9 --json
+
+Peers, each at its best form that we know of:
+    eager   the scale-invariant logits as a matrix: tables by distance made beforehand, one fused multiply-add
+    sdpa    scaled_dot_product_attention with is_causal: plain attention, nothing else
+    mask    scaled_dot_product_attention with the bias of ALiBi as attn_mask (a factor on the logit, which the
+            scale-invariant transform has, cannot be said in this way)
+    flex    flex_attention, compiled, with the scale-invariant transform as score_mod and a causal block mask
+
+A round measures sia (a process of its own) and then every peer at one shape; the ratio of times is taken within
+the round, and the median over the rounds is printed."""
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+# Without these glibc gives large blocks back to the system at every free, and eager PyTorch spends half its
+# time in page faults: not a fair peer. They are read when a process starts, hence the second start below.
+TUNABLES = (
+    "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592"
+    ":glibc.malloc.top_pad=268435456"
+)
+TAU = 10.0
+SAMPLE_SECONDS = 0.02
+PASSES = ("forward", "forward+backward")
+# The scheme of sia that computes the same function as the peer.
+SAME = {"eager": "si+nope", "sdpa": "nope", "mask": "alibi", "flex": "si+nope"}
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",")]
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sia", default="build/release/sia", help="the program [build/release/sia]")
+    parser.add_argument("--heads", type=numbers, default=[4, 6], help="one number for each shape [4,6]")
+    parser.add_argument("--head-dim", type=numbers, default=[64, 128], help="one for each shape [64,128]")
+    parser.add_argument("--len", type=numbers, default=[256, 1024, 4096], help="lengths [256,1024,4096]")
+    parser.add_argument("--peers", default=",".join(SAME), help="[%s]" % ",".join(SAME))
+    parser.add_argument("--rounds", type=int, default=5, help="[5]")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line on stdout")
+    arguments = parser.parse_args()
+    arguments.peers = arguments.peers.split(",")
+    unknown = [peer for peer in arguments.peers if peer not in SAME]
+    if unknown:
+        parser.error("--peers %s: want some of %s" % (unknown[0], ", ".join(SAME)))
+    if len(arguments.heads) != len(arguments.head_dim):
+        parser.error("--heads and --head-dim: want as many of one as of the other")
+    if arguments.rounds < 1:
+        parser.error("--rounds %d: want 1 or more" % arguments.rounds)
+    return arguments
+
+
+def restart_with_tunables():
+    if os.environ.get("GLIBC_TUNABLES") != TUNABLES:
+        os.environ["GLIBC_TUNABLES"] = TUNABLES
+        os.execv(sys.executable, [sys.executable] + sys.argv)
+
+
+def say(text):
+    """Progress, for people who watch."""
+    if sys.stderr.isatty():
+        print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
+
+
+# ------------------------------------------------------------------------------------------------------- sia
+
+
+def measure_sia(program, schemes, heads, head_dim, length):
+    """{(scheme, pass): seconds} from one round in a new process."""
+    command = [program, "bench", "attention", "--json", "--rounds", "1", "--threads", "1"]
+    command += ["--ops", "forward,backward", "--schemes", ",".join(schemes)]
+    command += ["--heads", str(heads), "--head-dim", str(head_dim), "--len", str(length)]
+    # The tunables are for PyTorch; sia runs as it comes.
+    environment = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    except OSError as error:
+        sys.exit("peer_torch: %s: %s (build it with 'make')" % (program, error.strerror))
+    if done.returncode != 0:
+        sys.exit("peer_torch: %s: %s" % (" ".join(command), done.stderr.strip()))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    seconds = {(line["scheme"], line["op"]): line["ms"] / 1e3 for line in lines}
+    for scheme in schemes:
+        both = seconds[scheme, "forward"] + seconds[scheme, "backward"]
+        seconds[scheme, "forward+backward"] = both
+    return seconds
+
+
+# --------------------------------------------------------------------------------------------------- PyTorch
+
+
+class Shape:
+    """The inputs and the tables of one shape, and a function for each peer."""
+
+    def __init__(self, torch, heads, head_dim, length):
+        self.torch, self.heads, self.head_dim, self.length = torch, heads, head_dim, length
+        generator = torch.Generator().manual_seed(1)
+        draw = lambda: torch.randn(1, heads, length, head_dim, generator=generator)
+        self.inputs = [draw() for _ in range(3)]
+        self.gradient = draw()
+        # By distance: a_t = sqrt(2 log(t/tau + 1) + 1), m_t = -2 log(t/tau + 1).
+        logarithm = torch.log1p(torch.arange(length, dtype=torch.float64) / TAU)
+        self.scale = torch.sqrt(2 * logarithm + 1).float()
+        self.bias = (-2 * logarithm).float()
+        self.matrices = {}
+
+    def distance(self):
+        position = self.torch.arange(self.length)
+        return position[:, None] - position[None, :]
+
+    def matrix(self, name):
+        """The [N, N] tables of eager and mask, made when they are first wanted and then kept."""
+        if name not in self.matrices:
+            torch, t = self.torch, self.distance()
+            if name == "alibi":
+                slope = 2.0 ** (-8.0 * (torch.arange(self.heads) + 1) / self.heads)
+                filled = (-slope[:, None, None] * t).masked_fill(t < 0, -math.inf)[None]
+            elif name == "scale":
+                filled = self.scale[t.clamp(min=0)]
+            else:
+                filled = self.bias[t.clamp(min=0)].masked_fill(t < 0, -math.inf)
+            self.matrices[name] = filled.contiguous()
+        return self.matrices[name]
+
+    def eager(self):
+        torch, scale, bias = self.torch, self.matrix("scale"), self.matrix("bias")
+        factor = self.head_dim**-0.5
+
+        def run(q, k, v):
+            return torch.softmax(torch.addcmul(bias, (q * factor) @ k.transpose(-1, -2), scale), -1) @ v
+
+        return run
+
+    def sdpa(self):
+        function = self.torch.nn.functional.scaled_dot_product_attention
+        return lambda q, k, v: function(q, k, v, is_causal=True)
+
+    def mask(self):
+        function, bias = self.torch.nn.functional.scaled_dot_product_attention, self.matrix("alibi")
+        return lambda q, k, v: function(q, k, v, attn_mask=bias)
+
+    def flex(self):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        torch, scale, bias = self.torch, self.scale, self.bias
+
+        def transform(score, batch, head, query, key):
+            t = torch.clamp(query - key, min=0)
+            return scale[t] * score + bias[t]
+
+        causal = create_block_mask(
+            lambda batch, head, query, key: query >= key, None, None, self.length, self.length, device="cpu"
+        )
+        compiled = torch.compile(flex_attention, dynamic=False)
+        return lambda q, k, v: compiled(q, k, v, score_mod=transform, block_mask=causal)
+
+    def prepare(self, peer, which):
+        """A function without arguments that runs one pass."""
+        function = getattr(self, peer)()
+        torch = self.torch
+        if which == "forward":
+
+            def forward():
+                with torch.no_grad():
+                    return function(*self.inputs)
+
+            return forward
+        leaves = [x.clone().requires_grad_() for x in self.inputs]
+
+        def both():
+            for leaf in leaves:
+                leaf.grad = None
+            function(*leaves).backward(self.gradient)
+
+        return both
+
+    def check(self, peer, out):
+        """A peer that computes something else would be no peer."""
+        q, k, v = (x.double() for x in self.inputs)
+        logits = q @ k.transpose(-1, -2) * self.head_dim**-0.5
+        if peer == "mask":
+            logits = logits + self.matrix("alibi")
+        elif peer == "sdpa":
+            logits = logits.masked_fill(self.distance() < 0, -math.inf)
+        else:
+            logits = logits * self.matrix("scale") + self.matrix("bias")
+        error = (out - self.torch.softmax(logits, -1) @ v).abs().max().item()
+        if not error < 1e-4:
+            raise ValueError("its result is off by %.1e" % error)
+
+
+def measure(run):
+    """Seconds of a call, over a sample of SAMPLE_SECONDS or of one call."""
+    calls, started = 0, time.perf_counter()
+    while True:
+        run()
+        calls += 1
+        elapsed = time.perf_counter() - started
+        if elapsed >= SAMPLE_SECONDS:
+            return elapsed / calls
+
+
+def prepare_peers(shape, peers, refused):
+    """{(peer, pass): function}, warm. What a peer cannot do goes to refused with its own words."""
+    ready = {}
+    for peer in peers:
+        # Backward first: once flex_attention has refused it, torch.compile runs the forward pass of the same code
+        # uncompiled, five times slower, until it is told to forget.
+        for which in reversed(PASSES):
+            if (peer, which) in refused:
+                continue
+            try:
+                run = shape.prepare(peer, which)
+                out = run()
+                if which == "forward" and shape.length <= 1024:
+                    shape.check(peer, out)
+                run()
+                ready[peer, which] = run
+            except Exception as error:  # whatever PyTorch raises is the answer
+                words = str(error).strip().splitlines()
+                refused[peer, which] = "%s: %s" % (type(error).__name__, words[0] if words else "")
+                if peer == "flex":
+                    shape.torch._dynamo.reset()
+    return ready
+
+
+# ---------------------------------------------------------------------------------------------------- report
+
+
+def measure_shape(torch, arguments, heads, head_dim, length, refused):
+    """{(peer, pass): [(peer seconds, sia seconds) for each round]}"""
+    say("%d x %d, length %d: compiling" % (heads, head_dim, length))
+    ready = prepare_peers(Shape(torch, heads, head_dim, length), arguments.peers, refused)
+    schemes = sorted({SAME[peer] for peer in arguments.peers})
+    pairs = {key: [] for key in ready}
+    for round_number in range(arguments.rounds):
+        say("%d x %d, length %d: round %d" % (heads, head_dim, length, round_number + 1))
+        sia = measure_sia(arguments.sia, schemes, heads, head_dim, length)
+        for key, run in ready.items():
+            pairs[key].append((measure(run), sia[SAME[key[0]], key[1]]))
+    return pairs
+
+
+def print_line(peer, which, heads, head_dim, length, pairs):
+    line = {
+        "peer": peer,
+        "pass": which,
+        "scheme": SAME[peer],
+        "heads": heads,
+        "head_dim": head_dim,
+        "len": length,
+        "peer_ms": 1e3 * statistics.median(theirs for theirs, _ in pairs),
+        "sia_ms": 1e3 * statistics.median(ours for _, ours in pairs),
+        "peer_over_sia": statistics.median(theirs / ours for theirs, ours in pairs),
+    }
+    print(json.dumps(line), flush=True)
+
+
+def print_table(arguments, results, refused):
+    print("\nPyTorch's time over sia's, one thread, median of %d rounds" % arguments.rounds)
+    print("\n%-6s %-17s %-9s %11s" % ("peer", "pass", "scheme", "heads x dim"), end="")
+    print("".join(" %7d" % length for length in arguments.len))
+    for peer in arguments.peers:
+        for which in PASSES:
+            for heads, head_dim in zip(arguments.heads, arguments.head_dim):
+                cells = [results[heads, head_dim, length].get((peer, which)) for length in arguments.len]
+                if not any(cells):
+                    continue
+                shape = "%d x %d" % (heads, head_dim)
+                print("%-6s %-17s %-9s %11s" % (peer, which, SAME[peer], shape), end="")
+                ratios = [
+                    " %7.2f" % statistics.median(theirs / ours for theirs, ours in pairs) if pairs else "       -"
+                    for pairs in cells
+                ]
+                print("".join(ratios))
+    for (peer, which), words in refused.items():
+        print("%s cannot do %s here, %s" % (peer, which, words))
+
+
+def describe(torch, program):
+    try:
+        sia = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit("peer_torch: %s: %s (build it with 'make')" % (program, error))
+    words = " ".join(sia.split())
+    cpu = getattr(torch.backends, "cpu", None)
+    capability = cpu.get_cpu_capability() if cpu else "instruction set not told"
+    return "PyTorch %s (%s), Python %s; %s" % (
+        torch.__version__,
+        capability,
+        platform.python_version(),
+        words,
+    )
+
+
+def main():
+    arguments = read_arguments()
+    restart_with_tunables()
+    try:
+        import torch
+    except ImportError:
+        sys.exit("peer_torch: this Python has no PyTorch; 'make bench-peer' makes an environment that has it")
+    torch.set_num_threads(1)
+    if hasattr(torch, "_dynamo"):
+        torch._dynamo.config.cache_size_limit = 64
+    print(describe(torch, arguments.sia), file=sys.stderr if arguments.json else sys.stdout, flush=True)
+    refused, results = {}, {}
+    for heads, head_dim in zip(arguments.heads, arguments.head_dim):
+        for length in arguments.len:
+            pairs = measure_shape(torch, arguments, heads, head_dim, length, refused)
+            results[heads, head_dim, length] = pairs
+            if arguments.json:
+                for (peer, which), measured in pairs.items():
+                    print_line(peer, which, heads, head_dim, length, measured)
+    say("")
+    if arguments.json:
+        for (peer, which), words in refused.items():
+            print(json.dumps({"peer": peer, "pass": which, "refused": words}))
+    else:
+        print_table(arguments, results, refused)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Figures, lists and roofs for `sia bench`. The roofs are those that a kernel meets: the rate of
+ * multiply-adds when nothing leaves the registers, the rate of a matrix product in OpenBLAS, the rate at
+ * which memory is read. All run on the same threads as the attention that is compared with them. */
+#include "cli/bench.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/threads.h"
+#include "cli/progress.h"
+#include "kernel/kernel.h"
+
+/* ---------------------------------------------------------------------------------------------- figures */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(const double *sorted, int count, double share) {
+    double place = share * (count - 1);
+    int below = (int)place;
+    if (below + 1 >= count) return sorted[count - 1];
+    return sorted[below] + (place - below) * (sorted[below + 1] - sorted[below]);
+}
+
+cli_quartiles cli_quartiles_of(const double *values, int count) {
+    double sorted[CLI_MAX_ROUNDS];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    return (cli_quartiles){quantile(sorted, count, 0.25), quantile(sorted, count, 0.5),
+                           quantile(sorted, count, 0.75)};
+}
+
+double cli_median_ratio(const double *over, const double *under, double scale, int rounds) {
+    double ratios[CLI_MAX_ROUNDS] = {0};
+    for (int i = 0; i < rounds; i++) ratios[i] = scale * (over ? over[i] : 1) / under[i];
+    return cli_quartiles_of(ratios, rounds).median;
+}
+
+/* ---------------------------------------------------------------------------------------------- output */
+
+sia_status cli_json_line(json_t *object, sia_error *err) {
+    if (!object) return sia_fail(err, SIA_NUMBER, "a measured figure is not finite");
+    int failed = json_dumpf(object, stdout, JSON_REAL_PRECISION(6));
+    json_decref(object);
+    if (failed || putchar('\n') == EOF) return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
+    return SIA_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- lists */
+
+int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t max, int64_t *numbers,
+                    int *count) {
+    const char *text = cli_text(args, name), *at = text;
+    for (*count = 0;; at++) {
+        char *end;
+        errno = 0;
+        long long number = strtoll(at, &end, 10);
+        if (end == at || errno || (*end && *end != ','))
+            return cli_usage(args, "--%s %s: want whole numbers with commas between them", name, text);
+        if (number < min || number > max)
+            return cli_usage(args, "--%s %s: want numbers from %lld to %lld", name, text, (long long)min,
+                             (long long)max);
+        if (*count == CLI_MAX_LIST)
+            return cli_usage(args, "--%s %s: want %d at most", name, text, CLI_MAX_LIST);
+        numbers[(*count)++] = number;
+        at = end;
+        if (!*at) return CLI_DONE;
+    }
+}
+
+int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
+                  int *count) {
+    const char *text = cli_text(args, name);
+    size_t length = strlen(text);
+    if (length >= room_bytes) return cli_usage(args, "--%s: want %zu letters at most", name, room_bytes - 1);
+    memcpy(room, text, length + 1);
+    *count = 0;
+    for (char *word = room, *comma; word; word = comma) {
+        comma = strchr(word, ',');
+        if (comma) *comma++ = 0;
+        if (!*word) return cli_usage(args, "--%s %s: want words with commas between them", name, text);
+        if (*count == CLI_MAX_LIST)
+            return cli_usage(args, "--%s %s: want %d at most", name, text, CLI_MAX_LIST);
+        for (int i = 0; i < *count; i++)
+            if (strcmp(words[i], word) == 0)
+                return cli_usage(args, "--%s %s: %s is there twice", name, text, word);
+        words[(*count)++] = word;
+    }
+    return CLI_DONE;
+}
+
+/* ---------------------------------------------------------------------------------------------- roofs */
+
+/* The work of one measurement is cut into several parts for each thread, which take them as they come: a
+ * thread that is held up for a moment does not hold up the figure. */
+enum { PEAK_PARTS = 8, READ_PARTS = 64 };
+static const double peak_part_seconds = 400e-6;
+
+struct cli_roofs {
+    const sia_kernel *kernel;
+    int64_t peak_rounds;    /* of a part */
+    double peak_operations; /* of a part */
+    float *memory;
+    size_t read_bytes;
+    float *matrices; /* a, b, c for each thread */
+    int threads;
+};
+
+enum {
+    SGEMM_A = CLI_SGEMM_M * CLI_SGEMM_K,
+    SGEMM_B = CLI_SGEMM_K * CLI_SGEMM_N,
+    SGEMM_C = CLI_SGEMM_M * CLI_SGEMM_N,
+    SGEMM_FLOATS = SGEMM_A + SGEMM_B + SGEMM_C,
+};
+
+static void peak_task(void *context, int64_t task, int worker) {
+    (void)task;
+    (void)worker;
+    const cli_roofs *roofs = context;
+    (void)roofs->kernel->fma_peak(roofs->peak_rounds);
+}
+
+double cli_fma_seconds(const cli_roofs *roofs, int threads) {
+    double started = cli_seconds();
+    sia_parallel(threads, (int64_t)threads * PEAK_PARTS, peak_task, (void *)roofs);
+    return cli_seconds() - started;
+}
+
+double cli_fma_operations(const cli_roofs *roofs, int threads) {
+    return roofs->peak_operations * PEAK_PARTS * threads;
+}
+
+static void sgemm_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const cli_roofs *roofs = context;
+    float *a = roofs->matrices + task * SGEMM_FLOATS, *b = a + SGEMM_A, *c = b + SGEMM_B;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, CLI_SGEMM_M, CLI_SGEMM_N, CLI_SGEMM_K, 1, a,
+                CLI_SGEMM_K, b, CLI_SGEMM_N, 0, c, CLI_SGEMM_N);
+}
+
+double cli_sgemm_seconds(const cli_roofs *roofs, int threads) {
+    double started = cli_seconds();
+    sia_parallel(threads, threads, sgemm_task, (void *)roofs);
+    return cli_seconds() - started;
+}
+
+static void read_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const cli_roofs *roofs = context;
+    int64_t floats = (int64_t)(roofs->read_bytes / sizeof(float) / READ_PARTS);
+    volatile float sum = roofs->kernel->read_memory(roofs->memory + task * floats, floats);
+    (void)sum;
+}
+
+double cli_read_seconds(const cli_roofs *roofs, int threads) {
+    double started = cli_seconds();
+    sia_parallel(threads, READ_PARTS, read_task, (void *)roofs);
+    return cli_seconds() - started;
+}
+
+double cli_read_bytes(const cli_roofs *roofs) { return (double)roofs->read_bytes; }
+
+/* The first call warms the unit up; the fastest of the next few tells how many rounds make a part. */
+static void calibrate_peak(cli_roofs *roofs) {
+    const int64_t rounds = 10000;
+    double best = 1;
+    for (int i = 0; i < 20; i++) {
+        double started = cli_seconds();
+        (void)roofs->kernel->fma_peak(rounds);
+        best = fmin(best, cli_seconds() - started);
+    }
+    roofs->peak_rounds = (int64_t)(peak_part_seconds / fmax(best, 1e-9) * (double)rounds) + 1;
+    roofs->peak_operations = roofs->kernel->fma_peak(roofs->peak_rounds);
+}
+
+sia_status cli_roofs_create(cli_roofs **out, int threads, bool sgemm, size_t read_bytes, sia_error *err) {
+    cli_roofs *roofs = *out = calloc(1, sizeof *roofs);
+    if (!roofs) return sia_fail_memory(err, sizeof *roofs, "roofs");
+    roofs->kernel = sia_kernel_get();
+    roofs->threads = threads;
+    calibrate_peak(roofs);
+    if (sgemm) {
+        openblas_set_num_threads(1); /* our threads own the parallelism */
+        int64_t floats = (int64_t)threads * SGEMM_FLOATS;
+        roofs->matrices = sia_pages_map((size_t)floats * sizeof(float));
+        if (!roofs->matrices) return sia_fail_memory(err, (size_t)floats * sizeof(float), "matrices");
+        for (int64_t i = 0; i < floats; i++)
+            roofs->matrices[i] = (float)(sia_random_uniform(1, (uint64_t)i) - 0.5);
+    }
+    if (read_bytes) {
+        roofs->memory = sia_pages_map(read_bytes);
+        if (!roofs->memory) return sia_fail_memory(err, read_bytes, "memory to read");
+        roofs->read_bytes = read_bytes;
+        /* Pages that were never written all read from one page of zeros, out of the cache. */
+        for (size_t i = 0; i < read_bytes / sizeof(float); i++) roofs->memory[i] = 1;
+    }
+    return SIA_OK;
+}
+
+void cli_roofs_destroy(cli_roofs *roofs) {
+    if (!roofs) return;
+    sia_pages_unmap(roofs->memory, roofs->read_bytes);
+    sia_pages_unmap(roofs->matrices, (size_t)roofs->threads * SGEMM_FLOATS * sizeof(float));
+    free(roofs);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the commands `sia bench ...` share: figures over rounds, lines of JSON, lists of numbers among the
+ * options, and the roofs of the machine that speeds are compared with.
+ *
+ * Samples are taken in rounds: all of them once, then all again. Ratios are taken within a round and the
+ * median over the rounds is shown, so that a machine that is slow for a while is slow for both sides of a
+ * ratio. */
+#ifndef SIA_CLI_BENCH_H
+#define SIA_CLI_BENCH_H
+
+#include <jansson.h>
+
+#include "cli/options.h"
+
+enum { CLI_MAX_ROUNDS = 101, CLI_MAX_LIST = 16 };
+
+/* ---------------------------------------------------------------------------------------------- figures */
+
+typedef struct cli_quartiles {
+    double low, median, high;
+} cli_quartiles;
+
+/* Of values[0 .. count), 1 <= count <= CLI_MAX_ROUNDS; between two values in proportion. */
+cli_quartiles cli_quartiles_of(const double *values, int count);
+
+/* The median over the rounds of scale * over[i] / under[i]; of scale / under[i] when over is NULL. */
+double cli_median_ratio(const double *over, const double *under, double scale, int rounds);
+
+/* ---------------------------------------------------------------------------------------------- output */
+
+/* Prints object as one line on stdout, six digits a number, and takes the reference. NULL (json_pack's answer
+ * to a number that is not finite, or to no memory) is a failure. */
+sia_status cli_json_line(json_t *object, sia_error *err);
+
+/* ---------------------------------------------------------------------------------------------- lists */
+
+/* "256,1024" to numbers in min .. max. Returns CLI_DONE, or CLI_USAGE after saying what is wrong. */
+int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t max, int64_t *numbers,
+                    int *count);
+
+/* "nope,si+nope" to words, each there once, copied into room and cut there. */
+int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
+                  int *count);
+
+/* ---------------------------------------------------------------------------------------------- roofs */
+
+typedef struct cli_roofs cli_roofs;
+
+/* Room for up to `threads` threads; for matrix products where they are wanted; for passes over read_bytes of
+ * memory, which no cache should hold (0: none). */
+sia_status cli_roofs_create(cli_roofs **roofs, int threads, bool sgemm, size_t read_bytes, sia_error *err);
+void cli_roofs_destroy(cli_roofs *roofs);
+
+/* Multiply-adds in registers on `threads` threads at once, for about 3 ms: seconds, and the floating-point
+ * operations that were done. */
+double cli_fma_seconds(const cli_roofs *roofs, int threads);
+double cli_fma_operations(const cli_roofs *roofs, int threads);
+
+/* One product of CLI_SGEMM_M x _N x _K in OpenBLAS on each of `threads` threads, called single-threaded:
+ * seconds. */
+enum { CLI_SGEMM_M = 1024, CLI_SGEMM_N = 768, CLI_SGEMM_K = 768 };
+double cli_sgemm_seconds(const cli_roofs *roofs, int threads);
+
+/* A pass over the memory: seconds. */
+double cli_read_seconds(const cli_roofs *roofs, int threads);
+double cli_read_bytes(const cli_roofs *roofs);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the benches compute with: medians and quartiles by hand-made examples, and the lines of JSON that
+ * `sia bench attention` prints: every field, its type, and that rates, times and counted operations agree. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../commands.h"
+#include "cli/bench.h"
+
+/* ---------------------------------------------------------------------------------------------- figures */
+
+static void test_quartiles(void **state) {
+    (void)state;
+    static const struct {
+        double values[6];
+        int count;
+        double low, median, high;
+    } cases[] = {
+        {{7}, 1, 7, 7, 7},
+        {{3, 1}, 2, 1.5, 2, 2.5},
+        {{5, 1, 3}, 3, 2, 3, 4},
+        {{4, 1, 3, 2}, 4, 1.75, 2.5, 3.25},
+        {{50, 10, 30, 20, 40}, 5, 20, 30, 40},
+        {{1, 1, 1, 1, 1, 1e9}, 6, 1, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cli_quartiles q = cli_quartiles_of(cases[i].values, cases[i].count);
+        assert_true(q.low == cases[i].low && q.median == cases[i].median && q.high == cases[i].high);
+    }
+}
+
+static void test_median_ratio(void **state) {
+    (void)state;
+    /* A machine that is ten times slower in the second round: the ratio is 2 in each, whatever the medians
+     * are. */
+    const double over[] = {2, 20, 2.2}, under[] = {1, 10, 1.1};
+    assert_true(fabs(cli_median_ratio(over, under, 1, 3) - 2) < 1e-12);
+    assert_true(fabs(cli_median_ratio(over, under, 3, 2) - 6) < 1e-12);
+    assert_true(fabs(cli_median_ratio(NULL, over, 10, 3) - 10 / 2.2) < 1e-12);
+}
+
+/* ---------------------------------------------------------------------------------------------- JSON */
+
+static double number(const json_t *line, const char *name) {
+    const json_t *value = json_object_get(line, name);
+    if (!json_is_number(value)) fail_msg("%s: want a number", name);
+    return json_number_value(value);
+}
+
+static void check_null(const json_t *line, const char *name) {
+    if (!json_is_null(json_object_get(line, name))) fail_msg("%s: want null", name);
+}
+
+static void check_quartiles(const json_t *line, const char *name, double median) {
+    const json_t *q = json_object_get(line, name);
+    assert_int_equal(json_array_size(q), 3);
+    double low = json_number_value(json_array_get(q, 0)), middle = json_number_value(json_array_get(q, 1)),
+           high = json_number_value(json_array_get(q, 2));
+    assert_true(low <= middle && middle <= high && middle == median);
+}
+
+/* work a second is rate; work in ms is known; both are printed with six digits. */
+static void check_rate(const char *what, double rate, double ms, double work) {
+    if (fabs(rate * ms / 1e3 / work - 1) > 1e-4)
+        fail_msg("%s: %g a second for %g ms is not %g", what, rate, ms, work);
+}
+
+static void check_attention(const json_t *line, const char *op) {
+    double n = number(line, "len"), d = number(line, "head_dim"), heads = number(line, "heads");
+    double work = 2 * d * n * (n + 1) * heads;
+    if (strcmp(op, "backward") == 0) work *= 2.5;
+    const char *scheme = json_string_value(json_object_get(line, "scheme"));
+    assert_true(scheme && (strcmp(scheme, "nope") == 0 || strcmp(scheme, "si+nope") == 0));
+    if (strcmp(op, "decode") == 0) {
+        const char *type = json_string_value(json_object_get(line, "type"));
+        /* k and v, and what the layout adds: scales of int8 rows, whole panels. */
+        double each = strcmp(type, "f32") == 0 ? 4 : strcmp(type, "f16") == 0 ? 2 : 1;
+        double bytes = number(line, "gb_per_s") * number(line, "ms") * 1e6, least = 2 * each * d * n * heads;
+        assert_true(bytes > 0.999 * least && bytes < 1.5 * least);
+        assert_true(number(line, "bandwidth_fraction") > 0);
+        assert_int_equal(json_is_number(json_object_get(line, "speed_over_f32")), strcmp(type, "f32") != 0);
+        work = 4 * d * n * heads;
+    }
+    check_rate(op, number(line, "gflops") * 1e9, number(line, "ms"), work);
+    assert_int_equal(json_is_number(json_object_get(line, "time_over_plain")), strcmp(scheme, "nope") != 0);
+}
+
+static void check_line(const json_t *line) {
+    const char *op = json_string_value(json_object_get(line, "op"));
+    if (!op) op = "none";
+    bool read = strcmp(op, "read") == 0;
+    assert_true(number(line, "threads") >= 1);
+    assert_true(number(line, "ms") > 0);
+    check_quartiles(line, "ms_quartiles", number(line, "ms"));
+    if (read) {
+        check_null(line, "gflops");
+        check_null(line, "peak_fraction");
+        check_rate(op, number(line, "gb_per_s") * 1e9, number(line, "ms"), 1 << 20);
+    } else {
+        assert_true(number(line, "gflops") > 0);
+        assert_true(number(line, "peak_fraction") > 0);
+        check_quartiles(line, "peak_fraction_quartiles", number(line, "peak_fraction"));
+    }
+    if (read || strcmp(op, "fma_peak") == 0 || strcmp(op, "sgemm") == 0) {
+        static const char *const absent[] = {"scheme", "heads", "head_dim", "len"};
+        for (int i = 0; i < 4; i++) check_null(line, absent[i]);
+    } else
+        check_attention(line, op);
+}
+
+/* One round: then a median is the one value, and rate and time belong together. */
+static void test_json(void **state) {
+    (void)state;
+    static const char command[] =
+        "$SIA bench attention --quick --json --rounds 1 --len 40,100 --heads 2,3 --head-dim 16,24 "
+        "--keys 300 --megabytes 1 --threads 1 2>/dev/null";
+    static const struct {
+        const char *op;
+        int lines;
+    } wanted[] = {{"fma_peak", 1}, {"sgemm", 1}, {"read", 1}, {"forward", 8}, {"backward", 8}, {"decode", 6}};
+    char output[65536];
+    int seen[6] = {0}, lines = 0;
+    assert_int_equal(run_command(command, output, sizeof output), 0);
+    for (char *at = output, *end; (end = strchr(at, '\n')); at = end + 1, lines++) {
+        json_error_t error;
+        *end = 0;
+        json_t *line = json_loads(at, JSON_REJECT_DUPLICATES, &error);
+        if (!line) fail_msg("%s: %s", error.text, at);
+        check_line(line);
+        for (int i = 0; i < 6; i++)
+            seen[i] += strcmp(wanted[i].op, json_string_value(json_object_get(line, "op"))) == 0;
+        json_decref(line);
+    }
+    for (int i = 0; i < 6; i++) assert_int_equal(seen[i], wanted[i].lines);
+    assert_int_equal(lines, 25);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_quartiles), cmocka_unit_test(test_median_ratio),
+                                       cmocka_unit_test(test_json)};
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}

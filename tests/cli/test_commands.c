@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's own command line: help, version, what it says to a wrong command, option or value; and the
+ * same for the script that compares with PyTorch. Nothing here is timed. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../commands.h"
+
+/* A whole run that takes no time: every operation, small. */
+#define SMALL "--quick --rounds 1 --len 40,100 --heads 2,3 --head-dim 16,24 --keys 300 --megabytes 1"
+
+static const command_case cases[] = {
+    /* The program. */
+    {"$SIA", 2, "Commands:\n"},
+    {"$SIA --help", 0, "sia bench attention"},
+    {"$SIA help", 0, "'sia COMMAND --help' tells more"},
+    {"$SIA --version", 0, "sia 0."},
+    {"$SIA --version", 0, "kernels   "},
+    {"$SIA info", 0, "threads    "},
+    {"$SIA info", 0, " si+prope"},
+    {"SIA_ISA=baseline $SIA info", 0, "kernels    baseline"},
+    {"$SIA info --help", 0, "Usage: sia info [options]"},
+    {"$SIA inof", 2, "sia: unknown command 'inof'; did you mean 'sia info'?"},
+    {"$SIA xyzzy", 2, "sia: unknown command 'xyzzy'\nTry 'sia --help'."},
+    {"$SIA --json", 2, "unknown command '--json'"},
+    {"$SIA info extra", 2, "extra: this command takes no operands"},
+    {"$SIA info -v", 2, "-v: options are words, such as --help"},
+    {"$SIA info > /dev/full", 1, "No space left on device"},
+    {"$SIA bench", 2, "sia bench: want one of these\n  sia bench attention"},
+    {"$SIA bench --help", 0, "sia bench attention"},
+    {"$SIA bench atention", 2, "want one of these"},
+    /* sia bench attention: what works. */
+    {"$SIA bench attention --help", 0, "Examples:\n  sia bench attention"},
+    {"$SIA bench attention --help", 0, "--head-dim LIST"},
+    {"$SIA bench attention " SMALL, 0, "median of 1 rounds"},
+    {"$SIA bench attention " SMALL, 0, "fma peak"},
+    {"$SIA bench attention " SMALL, 0, "kernels "},
+    {"$SIA bench attention " SMALL " --threads 1", 0, "time over plain (nope)"},
+    {"$SIA bench attention " SMALL " --ops decode", 0, "int8      si+nope "},
+    {"$SIA bench attention " SMALL " --ops forward --threads 1 | grep -c '^forward'", 0, "10\n"},
+    {"$SIA bench attention " SMALL " --ops forward,backward --schemes alibi,logn+prope,rope --threads=1", 0,
+     "backward  logn+prope"},
+    {"SIA_ISA=baseline $SIA bench attention " SMALL " --ops forward", 0, "kernels baseline"},
+    {"$SIA bench attention " SMALL " --json 2>/dev/null | grep -vc '^{.*}$'", 1, "0\n"},
+    /* Wrong usage: exit code 2 and a sentence that names the thing. */
+    {"SIA_ISA=nonsense $SIA bench attention", 2, "sia: SIA_ISA=nonsense: this processor and this build have"},
+    {"$SIA bench attention --round 3", 2, "unknown option --round; did you mean --rounds?"},
+    {"$SIA bench attention --xyzzy", 2, "unknown option --xyzzy\nTry 'sia bench attention --help'."},
+    {"$SIA bench attention --rounds", 2, "--rounds: want a value, N"},
+    {"$SIA bench attention --rounds 0", 2, "--rounds 0: want 1 to 101"},
+    {"$SIA bench attention --rounds ten", 2, "--rounds ten: want a whole number"},
+    {"$SIA bench attention --quick=yes", 2, "--quick takes no value"},
+    {"$SIA bench attention extra", 2, "extra: this command takes no operands"},
+    {"$SIA bench attention --len 256,", 2, "--len 256,: want whole numbers with commas between them"},
+    {"$SIA bench attention --len 256,x", 2, "--len 256,x: want whole numbers"},
+    {"$SIA bench attention --len ''", 2, "--len : want whole numbers"},
+    {"$SIA bench attention --len 99999999999999999999", 2, "want whole numbers"},
+    {"$SIA bench attention --len 0", 2, "--len 0: want numbers from 1 to 1048576"},
+    {"$SIA bench attention --len 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", 2, "want 16 at most"},
+    {"$SIA bench attention --heads 4,6 --head-dim 64,96,128", 2, "--heads has 2 numbers and --head-dim 3"},
+    {"$SIA bench attention --quick --head-dim 60", 2, "sia: head_dim 60: want a multiple of 8"},
+    {"$SIA bench attention --quick --head-dim 512", 2, "--head-dim 512: want numbers from 8 to 256"},
+    {"$SIA bench attention --threads 1,1024", 2, "--threads 1024: this process may use "},
+    {"$SIA bench attention --threads 0", 2, "--threads 0: want numbers from 1 to 1024"},
+    {"$SIA bench attention --ops forward,sideways", 2, "--ops sideways: want some of fma_peak, sgemm, read"},
+    {"$SIA bench attention --ops forward,forward", 2, "forward is there twice"},
+    {"$SIA bench attention --ops forward,,backward", 2, "want words with commas between them"},
+    {"$SIA bench attention --schemes nope,si+nop", 2, "sia: "},
+    {"$SIA bench attention --schemes si+alibi", 2, "sia: "},
+    {"$SIA bench attention " SMALL " --json > /dev/full", 1, "No space left on device"},
+};
+
+/* bench/peer_torch.py where there is a Python; a module that cannot be imported stands for a missing PyTorch.
+ */
+static const command_case peer_cases[] = {
+    {"python3 $PEER --help", 0, "--sia SIA"},
+    {"python3 $PEER --peers eager,tensorflow", 2, "--peers tensorflow: want some of eager, sdpa, mask, flex"},
+    {"python3 $PEER --heads 4,6 --head-dim 64", 2, "want as many of one as of the other"},
+    {"python3 $PEER --rounds 0", 2, "--rounds 0: want 1 or more"},
+    {"mkdir -p none; echo 'raise ImportError()' > none/torch.py; PYTHONPATH=none python3 $PEER --sia $SIA", 1,
+     "peer_torch: this Python has no PyTorch; 'make bench-peer' makes an environment that has it"},
+};
+
+static void test_program(void **state) {
+    (void)state;
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+static void test_peer(void **state) {
+    (void)state;
+    if (system("command -v python3 >/dev/null") != 0) {
+        print_message("skipped: no python3\n");
+        skip();
+    }
+    run_cases(peer_cases, sizeof peer_cases / sizeof *peer_cases, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_program), cmocka_unit_test(test_peer)};
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}
