@@ -20,6 +20,7 @@ static struct {
     pthread_mutex_t lock;  /* guards all below but the atomics */
     pthread_cond_t wake, done;
     pthread_t helper[SIA_MAX_THREADS];
+    int index[SIA_MAX_THREADS]; /* what each helper is told to be */
     int helpers;
     bool quit, fork_watched;
     _Atomic unsigned generation;
@@ -65,7 +66,7 @@ static void work(int worker) {
 }
 
 static void *helper_main(void *argument) {
-    int index = (int)(intptr_t)argument;
+    int index = *(const int *)argument;
     unsigned seen = 0;
     for (;;) {
         for (int spin = 0; spin < SPINS && atomic_load(&pool.generation) == seen; spin++) cpu_relax();
@@ -101,8 +102,9 @@ static void forget_helpers(void) {
 static void grow(int helpers) {
     if (!pool.fork_watched) pool.fork_watched = pthread_atfork(NULL, NULL, forget_helpers) == 0;
     while (pool.helpers < helpers) {
-        void *index = (void *)(intptr_t)pool.helpers;
-        if (pthread_create(&pool.helper[pool.helpers], NULL, helper_main, index) != 0) break;
+        int index = pool.helpers;
+        pool.index[index] = index;
+        if (pthread_create(&pool.helper[index], NULL, helper_main, &pool.index[index]) != 0) break;
         pool.helpers++;
     }
 }
