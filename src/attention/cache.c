@@ -305,7 +305,7 @@ static void prefill_task(void *context, int64_t task, int worker) {
                            .scratch = scratch};
     kernel->softmax_begin(&softmax);
     for (int64_t key = 0; key < position + rows; key += SIA_CACHE_BLOCK) {
-        const char *block = c->blocks[key / SIA_CACHE_BLOCK] + (size_t)(head / t->share) * c->head_bytes;
+        const void *block = c->blocks[key / SIA_CACHE_BLOCK] + (size_t)(head / t->share) * c->head_bytes;
         int64_t left = position + rows - key;
         sia_keys keys = {.k = (const float *)block,
                          .v = (const float *)block + (int64_t)SIA_CACHE_BLOCK * d,

@@ -33,7 +33,8 @@ INLINE const uint8_t *values_of(sia_type type, int d, const void *block) {
     return (const uint8_t *)block + CB * d * type_bytes(type);
 }
 INLINE const float *scales_of(int d, const void *block) {
-    return (const float *)((const int8_t *)block + CB * (d + width_of(d)));
+    const void *scales = (const int8_t *)block + CB * (d + width_of(d));
+    return scales;
 }
 
 /* ------------------------------------------------------------------------------------------------ half
@@ -67,12 +68,12 @@ INLINE vf vload_half(const uint16_t *p) {
     /* Exponent and mantissa one step further left, then the exponent's bias corrected by a product, which is
      * exact and also right for numbers below the normal ones. NaN has the highest exponent and must keep it.
      */
-    vi h;
+    typedef uint32_t vu __attribute__((vector_size(VW * 4)));
+    vu h = {0};
     for (int i = 0; i < VW; i++) h[i] = p[i];
-    vi magnitude = (h & 0x7fff) << 13, sign = (h & 0x8000) << 16;
-    vf x = (vf)magnitude * vdup(0x1p112f);
-    vi nan = (h & 0x7fff) > 0x7c00;
-    return (vf)((vi)x | sign | (nan & 0x7fc00000));
+    vf x = (vf)((h & 0x7fff) << 13) * vdup(0x1p112f);
+    vu nan = (vu)((h & 0x7fff) > 0x7c00);
+    return (vf)((vu)x | (h & 0x8000) << 16 | (nan & 0x7fc00000));
 #endif
 }
 
@@ -132,7 +133,7 @@ INLINE void load_four(sia_type type, const void *panel, int64_t four, vf x[4][NV
         __builtin_prefetch(at + AHEAD + ahead);
     for (int v = 0; v < NV; v++) {
         if (type == SIA_F32)
-            for (int i = 0; i < 4; i++) x[i][v] = vload((const float *)at + i * NR + v * VW);
+            for (int i = 0; i < 4; i++) x[i][v] = vload((const float *)(const void *)at + i * NR + v * VW);
         else if (type == SIA_F16)
             for (int i = 0; i < 4; i++) x[i][v] = vload_half((const uint16_t *)at + i * NR + v * VW);
         else {
