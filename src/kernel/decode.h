@@ -123,14 +123,9 @@ static void cache_write(sia_type type, int d, void *block, int row, const float 
 /* ------------------------------------------------------------------------------------------------ read and
  * attend */
 
-/* How far ahead of the reads the cache lines are asked for. */
-enum { AHEAD = 2048 };
-
 /* Four consecutive rows (k: d, v: keys) of a panel: NV vectors each. */
 INLINE void load_four(sia_type type, const void *panel, int64_t four, vf x[4][NV]) {
     const uint8_t *at = (const uint8_t *)panel + four * 4 * NR * type_bytes(type);
-    for (int64_t ahead = 0; ahead < 4 * NR * type_bytes(type); ahead += 64)
-        __builtin_prefetch(at + AHEAD + ahead);
     for (int v = 0; v < NV; v++) {
         if (type == SIA_F32)
             for (int i = 0; i < 4; i++) x[i][v] = vload((const float *)(const void *)at + i * NR + v * VW);
@@ -177,31 +172,53 @@ static void cache_read(sia_type type, int d, const void *block, float *k, float 
         cache_read_type(SIA_F32, d, block, k, v);
 }
 
-/* sum[r] = sum over i < 4n of a[r][i] times row i of the panel. With few rows, each keeps several sums, so
- * that a multiply-add does not wait for the one before. */
-INLINE void panel_times(sia_type type, int rows, const void *panel, int64_t n, const float *a,
-                        int64_t a_stride, vf sum[][NV]) {
-    vf part[4][4][NV]; /* [way][row] */
-    int ways = rows == 1 ? 4 : rows == 2 ? 2 : 1;
+/* How far ahead of the reads the cache lines of f16 and int8 are asked for: so much is computed for each byte
+ * of them that the hardware does not run ahead far enough by itself. For f32 it does, and asking is in its
+ * way. */
+enum { AHEAD_F16 = 4096, AHEAD_I8 = 2048 };
+
+INLINE void ask_ahead(sia_type type, const void *at) {
+    if (type == SIA_F32) return;
+    const uint8_t *ahead = (const uint8_t *)at + (type == SIA_F16 ? AHEAD_F16 : AHEAD_I8);
+    for (int64_t i = 0; i < 4 * NR * type_bytes(type); i += 64) __builtin_prefetch(ahead + i);
+}
+
+/* Memory gives more to several streams than to one, so a block is read in several places at once. */
+INLINE int ways_of(sia_type type, int rows) {
+    int most = type == SIA_F32 ? 4 : type == SIA_F16 ? 2 : 1;
+    return rows * most <= 4 ? most : 4 / rows;
+}
+
+/* part[w][r] = the sum over i < 4n of a[w][r][i] times row i of the panel at w * way_bytes. A single row in a
+ * single place keeps four sums, so that a multiply-add does not wait for the one before. */
+INLINE void panels_times(sia_type type, int ways, int rows, const void *panel, int64_t way_bytes, int64_t n,
+                         const float *a, int64_t a_way, int64_t a_stride, vf part[4][4][NV]) {
+    vf sum[4][4][NV];
+    int split = (rows == 1 ? 4 : rows == 2 ? 2 : 1) / ways;
+    for (int w = 0; w < ways * split; w++)
+        for (int r = 0; r < rows; r++) FOR_VECTORS(sum[w][r][v] = vzero();)
+    for (int64_t four = 0; four < n; four++)
+#pragma GCC unroll 4
+        for (int w = 0; w < ways; w++) {
+            vf x[4][NV];
+            const uint8_t *at = (const uint8_t *)panel + w * way_bytes;
+            ask_ahead(type, at + four * 4 * NR * type_bytes(type));
+            load_four(type, at, four, x);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++)
+#pragma GCC unroll 4
+                for (int r = 0; r < rows; r++) {
+                    vf y = vdup(a[w * a_way + r * a_stride + four * 4 + i]);
+                    int to = w * split + i % split;
+                    FOR_VECTORS(sum[to][r][v] = vfma(y, x[i][v], sum[to][r][v]);)
+                }
+        }
     for (int w = 0; w < ways; w++)
         for (int r = 0; r < rows; r++)
-            for (int v = 0; v < NV; v++) part[w][r][v] = vzero();
-    for (int64_t four = 0; four < n; four++) {
-        vf x[4][NV];
-        load_four(type, panel, four, x);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++)
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) {
-                vf y = vdup(a[r * a_stride + four * 4 + i]);
-                for (int v = 0; v < NV; v++) part[i % ways][r][v] = vfma(y, x[i][v], part[i % ways][r][v]);
-            }
-    }
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < NV; v++) {
-            sum[r][v] = part[0][r][v];
-            for (int w = 1; w < ways; w++) sum[r][v] += part[w][r][v];
-        }
+            FOR_VECTORS({
+                part[w][r][v] = sum[w * split][r][v];
+                for (int i = 1; i < split; i++) part[w][r][v] += sum[w * split + i][r][v];
+            })
 }
 
 /* Queries for int8 keys: 16 bits each, in the order in which the bytes of a lane are taken, two lanes for
@@ -229,14 +246,15 @@ static void quantize_queries(const sia_decode *q, query16 *out) {
     }
 }
 
-/* sum[r] = the query's product with NR int8 keys, before both scales. */
+/* The same for int8 keys in one place: part[r] = the query's product with the NR keys of a panel, before both
+ * scales. */
 INLINE void panel_times_i8(int rows, const int8_t *panel, int d, int32_t (*query)[SIA_MAX_DIM / 2],
-                           vf sum[][NV]) {
-    vi part[2][4][NV];
-    for (int r = 0; r < rows; r++) FOR_VECTORS(part[0][r][v] = part[1][r][v] = (vi){0};)
+                           vf part[4][NV]) {
+    vi sum[2][4][NV];
+    for (int r = 0; r < rows; r++) FOR_VECTORS(sum[0][r][v] = sum[1][r][v] = (vi){0};)
     for (int i = 0; i < d / 2; i += 2, panel += 4 * NR) {
         vi even[NV], odd[NV];
-        for (int ahead = 0; ahead < 4 * NR; ahead += 64) __builtin_prefetch(panel + AHEAD + ahead);
+        ask_ahead(SIA_I8, panel);
         FOR_VECTORS({
             vi bytes = vload_bytes(panel + v * VW * 4);
             even[v] = vbytes_even(bytes);
@@ -246,13 +264,13 @@ INLINE void panel_times_i8(int rows, const int8_t *panel, int d, int32_t (*query
         for (int r = 0; r < rows; r++) {
             vi x = (vi){0} + query[r][i], y = (vi){0} + query[r][i + 1];
             FOR_VECTORS({
-                part[0][r][v] += vdot16(even[v], x);
-                part[1][r][v] += vdot16(odd[v], y);
+                sum[0][r][v] += vdot16(even[v], x);
+                sum[1][r][v] += vdot16(odd[v], y);
             })
         }
     }
     for (int r = 0; r < rows; r++)
-        FOR_VECTORS(sum[r][v] = __builtin_convertvector(part[0][r][v] + part[1][r][v], vf);)
+        FOR_VECTORS(part[r][v] = __builtin_convertvector(sum[0][r][v] + sum[1][r][v], vf);)
 }
 
 /* One row of v, for the few keys at the end that not all queries see. */
@@ -266,70 +284,113 @@ INLINE float one_value(sia_type type, const void *values, int row, int c) {
     return (float)((const int8_t *)values)[value_place_i8(row, c)] * 0x1p24f;
 }
 
-/* Keys 0 .. n-1 of one block for `rows` (1, 2 or 4) queries from `row` on; `before` keys of the stretch stand
- * before it. */
+/* What decode_block works on: `rows` (1, 2 or 4) queries from `row` on, keys 0 .. n-1 of a block with
+ * `before` keys before it. */
+typedef struct decoding {
+    const sia_decode *q;
+    query16 *q16;
+    int row;
+    int64_t before, n;
+    const void *k, *v;
+    const float *scales;
+    float weight[4][CB];
+    vf best[4];
+} decoding;
+
+/* The logits of NR keys from j on, from their products with the queries. */
+INLINE void decode_logits(sia_type type, int rows, decoding *b, int64_t j, vf part[4][NV]) {
+    for (int r = 0; r < rows; r++) {
+        const float *scale = b->q->scale[b->row + r], *bias = b->q->bias[b->row + r];
+        int64_t sees = b->q->limit[b->row + r] - b->before, t = sees - 1 - j;
+        if (sees > b->n) sees = b->n;
+        FOR_VECTORS({
+            vf l = part[r][v];
+            if (type == SIA_I8) l *= vload(b->scales + j + v * VW) * vdup(b->q16->scale[b->row + r]);
+            l = vfma(vload(scale - t + v * VW), l, vload(bias - t + v * VW));
+            if (j + NR > sees) l = vselect(viota() + v * VW < (int32_t)(sees - j), l, vdup(-INFINITY));
+            vstore(b->weight[r] + j + v * VW, l);
+            b->best[r] = vmax(l, b->best[r]);
+        })
+    }
+}
+
+/* Panels j, j + step, ... at once: `ways` of them. */
+INLINE void decode_keys(sia_type type, int ways, int rows, decoding *b, int64_t step) {
+    int d = b->q->head_dim;
+    for (int64_t j = 0; j < step; j += NR) {
+        vf part[4][4][NV];
+        const uint8_t *panel = (const uint8_t *)b->k + j * d * type_bytes(type);
+        int64_t way = step * d * type_bytes(type);
+        if (type == SIA_I8)
+            panel_times_i8(rows, (const int8_t *)panel, d, b->q16->pair + b->row, part[0]);
+        else
+            panels_times(type, ways, rows, panel, way, d / 4, b->q->q + b->row * d, 0, d, part);
+        for (int w = 0; w < ways; w++) decode_logits(type, rows, b, j + w * step, part[w]);
+    }
+}
+
+/* out = correction * out + the weights of the first ways * keys keys times their values. */
+INLINE void decode_values(sia_type type, int ways, int rows, const decoding *b, int64_t keys,
+                          const float *correction, float *out) {
+    int64_t width = width_of(b->q->head_dim), way = keys * NR * type_bytes(type);
+    for (int64_t c = 0; c < width; c += NR) {
+        vf part[4][4][NV];
+        const uint8_t *panel = (const uint8_t *)b->v + c * CB * type_bytes(type);
+        panels_times(type, ways, rows, panel, way, keys / 4, b->weight[0], keys, CB, part);
+        for (int r = 0; r < rows; r++)
+            FOR_VECTORS({
+                for (int w = 1; w < ways; w++) part[0][r][v] += part[w][r][v];
+                float *o = out + r * width + c + v * VW;
+                vstore(o, vfma(vload(o), vdup(correction[r]), part[0][r][v]));
+            })
+    }
+}
+
+/* Logits to weights: the new maximum of row r, the sum; returns what the old sums must be multiplied by. */
+INLINE float decode_weights(sia_type type, decoding *b, int r) {
+    float *max = b->q->max + b->row + r, *sum = b->q->sum + b->row + r, before = *max,
+          most = vmaximum(b->best[r]);
+    *max = most > before ? most : before;
+    vf z = vzero();
+    for (int64_t j = 0; j < b->n; j += VW) {
+        vf p = vexp2(vload(b->weight[r] + j) - vdup(*max));
+        z += p;
+        if (type == SIA_I8) p *= vload(b->scales + CB + j);
+        vstore(b->weight[r] + j, p);
+    }
+    float correction = scalar_exp2(before - *max);
+    *sum = *sum * correction + vsum(z);
+    return correction;
+}
+
 INLINE void decode_block(sia_type type, int rows, const sia_decode *q, query16 *q16, int row, int block,
                          int64_t before, int64_t n) {
-    float weight[4][CB];
-    int d = q->head_dim;
+    enum { PANELS = (CB + NR - 1) / NR };
+    int d = q->head_dim, ways = ways_of(type, rows);
     int64_t width = width_of(d), common = n;
-    const void *k = q->block[block], *values = values_of(type, d, k);
-    const float *scales = type == SIA_I8 ? scales_of(d, k) : NULL;
+    decoding b = {.q = q, .q16 = q16, .row = row, .before = before, .n = n, .k = q->block[block]};
+    b.v = values_of(type, d, b.k);
+    if (type == SIA_I8) b.scales = scales_of(d, b.k);
     float *out = q->out + row * width, correction[4];
+    for (int r = 0; r < rows; r++) b.best[r] = vdup(-INFINITY);
     for (int r = 0; r < rows; r++)
         if (q->limit[row + r] - before < common) common = q->limit[row + r] - before;
-    common = common < 0 ? 0 : common / 4 * 4;
+    common =
+        common < 0 ? 0 : common / 4 * 4; /* keys that all rows see, in fours; the few after them one by one */
 
-    vf best[4];
-    for (int r = 0; r < rows; r++) best[r] = vdup(-INFINITY);
-    for (int64_t j = 0; j < n; j += NR) {
-        vf sum[4][NV];
-        if (type == SIA_I8)
-            panel_times_i8(rows, (const int8_t *)k + j * d, d, q16->pair + row, sum);
-        else
-            panel_times(type, rows, (const uint8_t *)k + j * d * type_bytes(type), d / 4, q->q + row * d, d,
-                        sum);
-        for (int r = 0; r < rows; r++) {
-            int64_t sees = q->limit[row + r] - before; /* keys of the block */
-            int64_t t = sees - 1 - j;
-            if (sees > n) sees = n;
-            for (int v = 0; v < NV; v++) {
-                vf l = sum[r][v];
-                if (type == SIA_I8) l *= vload(scales + j + v * VW) * vdup(q16->scale[row + r]);
-                l = vfma(vload(q->scale[row + r] - t + v * VW), l, vload(q->bias[row + r] - t + v * VW));
-                if (j + NR > sees) l = vselect(viota() + v * VW < (int32_t)(sees - j), l, vdup(-INFINITY));
-                vstore(weight[r] + j + v * VW, l);
-                best[r] = vmax(l, best[r]);
-            }
-        }
-    }
-    for (int r = 0; r < rows; r++) {
-        float m_before = q->max[row + r], most = vmaximum(best[r]), m = most > m_before ? most : m_before;
-        vf sum = vzero();
-        for (int64_t j = 0; j < n; j += VW) {
-            vf p = vexp2(vload(weight[r] + j) - vdup(m));
-            sum += p;
-            if (type == SIA_I8) p *= vload(scales + CB + j);
-            vstore(weight[r] + j, p);
-        }
-        correction[r] = scalar_exp2(m_before - m);
-        q->max[row + r] = m;
-        q->sum[row + r] = q->sum[row + r] * correction[r] + vsum(sum);
-    }
-    for (int64_t c = 0; c < width; c += NR) {
-        vf sum[4][NV];
-        panel_times(type, rows, (const uint8_t *)values + c * CB * type_bytes(type), common / 4, weight[0],
-                    CB, sum);
-        for (int r = 0; r < rows; r++)
-            for (int v = 0; v < NV; v++) {
-                float *o = out + r * width + c + v * VW;
-                vstore(o, vfma(vload(o), vdup(correction[r]), sum[r][v]));
-            }
-    }
+    if (n == CB)
+        decode_keys(type, ways, rows, &b, PANELS * NR / ways);
+    else
+        decode_keys(type, 1, rows, &b, (n + NR - 1) / NR * NR);
+    for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, &b, r);
+    if (common == CB)
+        decode_values(type, ways, rows, &b, CB / ways, correction, out);
+    else
+        decode_values(type, 1, rows, &b, common, correction, out);
     for (int r = 0; r < rows; r++)
         for (int64_t j = common; j < n && j < q->limit[row + r] - before; j++)
             for (int c = 0; c < d; c++)
-                out[r * width + c] += weight[r][j] * one_value(type, values, (int)j, c);
+                out[r * width + c] += b.weight[r][j] * one_value(type, b.v, (int)j, c);
 }
 
 INLINE void decode_type(sia_type type, const sia_decode *q) {

@@ -21,13 +21,12 @@ NOINLINE double fma_peak(int64_t rounds) {
     return (double)rounds * MR * NV * VW * 2;
 }
 
+/* Four streams at once, and no prefetching by hand: one stream is a tenth slower, prefetching a fifth. */
 NOINLINE float read_memory(const float *x, int64_t floats) {
     vf sum[8] = {0};
-    for (int64_t i = 0; i + 8 * VW <= floats; i += 8 * VW) {
-        __builtin_prefetch(x + i + 1024);
-        if (VW > 4) __builtin_prefetch(x + i + 1024 + 16);
-        for (int j = 0; j < 8; j++) sum[j] += vload(x + i + j * VW);
-    }
+    int64_t quarter = floats / 4;
+    for (int64_t i = 0; i + 2 * VW <= quarter; i += 2 * VW)
+        for (int j = 0; j < 8; j++) sum[j] += vload(x + j / 2 * quarter + i + j % 2 * VW);
     for (int j = 1; j < 8; j++) sum[0] += sum[j];
     return vsum(sum[0]);
 }
