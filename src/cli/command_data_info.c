@@ -4,6 +4,7 @@
  * and how its text is made, in figures. */
 #include "cli/commands.h"
 
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -273,6 +274,40 @@ static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
 
 typedef enum kind { KIND_TEXT, KIND_SHARDS, KIND_FOLDER } kind;
 
+static bool ends_in_bin(const char *name) {
+    size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".bin") == 0;
+}
+
+/* Shards that lie in a folder without a data.json are no text, and what vocabulary they are for nobody says:
+ * a pattern names them. A folder that cannot be read is left to who reads it next. */
+static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
+    bool found = false;
+    sia_status status = SIA_OK;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && !found && !status && (entry = readdir(open));) {
+        if (entry->d_name[0] == '.' || !ends_in_bin(entry->d_name)) continue;
+        sia_map map;
+        char *path = sia_path_join(folder, entry->d_name);
+        if (!path) {
+            status = sia_fail_memory(err, strlen(folder), folder);
+        } else if (!sia_map_open(&map, path, NULL)) {
+            found = sia_shard_looks_like(map.bytes, map.size);
+            sia_map_close(&map);
+        }
+        free(path);
+    }
+    if (open) (void)closedir(open);
+    char *pattern = found ? sia_path_join(folder, "*.bin") : NULL;
+    if (pattern)
+        status = sia_fail(err, SIA_FORMAT, "%s: shards without a data.json: give a pattern, such as '%s'",
+                          folder, pattern);
+    else if (found)
+        status = sia_fail_memory(err, strlen(folder), folder);
+    free(pattern);
+    return status;
+}
+
 /* What a path is: a folder with a data.json was packed; a file that ends in .bin or starts as a shard does
  * is one; what does not exist but has a pattern's characters is a pattern of shards. */
 static sia_status kind_of(const char *path, kind *result, sia_error *err) {
@@ -289,13 +324,12 @@ static sia_status kind_of(const char *path, kind *result, sia_error *err) {
         if (!manifest) return sia_fail_memory(err, length, path);
         if (stat(manifest, &info) == 0) *result = KIND_FOLDER;
         free(manifest);
-        return SIA_OK;
+        return *result == KIND_FOLDER ? SIA_OK : refuse_loose_shards(path, err);
     }
     sia_map map;
     sia_status status = sia_map_open(&map, path, err);
     if (status) return status;
-    if (sia_shard_looks_like(map.bytes, map.size) || (length > 4 && strcmp(path + length - 4, ".bin") == 0))
-        *result = KIND_SHARDS;
+    if (sia_shard_looks_like(map.bytes, map.size) || ends_in_bin(path)) *result = KIND_SHARDS;
     sia_map_close(&map);
     return SIA_OK;
 }
