@@ -379,8 +379,10 @@ const cli_command command_data_info = {
     .operands = "PATHS...",
     .options = options,
     .notes =
-        "Every token is read and compared with the vocabulary, and the files of a packed folder with their "
-        "checksums.\n"
+        "Every token is read and compared with the vocabulary, and the files of a packed folder with all "
+        "that "
+        "its data.json says:\n"
+        "checksums, vocabulary, counts of tokens, documents and bytes.\n"
         "Statistics are of words for text, of tokens for shards; docs/data.md says how they are taken.\n",
     .run = run,
 };

@@ -155,6 +155,53 @@ static void test_folders(void **state) {
     sia_manifest_free(&m);
 }
 
+/* data.json is believed in nothing: each field that is changed is found, and named. */
+static void test_manifest(void **state) {
+    (void)state;
+    static const struct {
+        const char *was, *becomes, *sentence;
+    } cases[] = {
+        {"\"version\": 1", "\"version\": 1", NULL},
+        {"\"version\": 1", "\"version\": 2", "data.json: version 2: want 1"},
+        {"\"file\": \"tokenizer.json\"", "\"file\": \"t.json\"", "\"file\": want \"tokenizer.json\""},
+        {"\"vocabulary\": 400", "\"vocabulary\": 401",
+         "data.json: \"tokenizer\": \"vocabulary\" is 401: tokenizer.json has 400"},
+        {"\"end_of_text\": 399", "\"end_of_text\": 3",
+         "data.json: \"tokenizer\": \"end_of_text\" is 3: tokenizer.json has 399"},
+        {"\"documents\": 2", "\"documents\": 3", "\"train\": \"documents\" is 3: its shards have 2"},
+        {"\"bytes\": 8", "\"bytes\": 9", "\"train\": \"bytes\" is 9: the text of its tokens has 8"},
+        {"\"documents\": 1", "\"documents\": 0", "\"val\": \"documents\" is 0: its shards have 1"},
+        {"\"bytes\": 5", "\"bytes\": 50", "\"val\": \"bytes\" is 50: the text of its tokens has 5"},
+        {"\"tokens\": ", "\"tokens\": 1", "\"train\" says 1"},
+        {"\"sha256\": \"", "\"sha256\": \"0", "\"sha256\": want a text of 1 to 64 bytes"},
+        {"train_000000.bin", "val_000000.bin", "the file has changed"},
+    };
+    bool tails;
+    sia_map map;
+    write_text("in.txt", "one\n\f\ntwo\n");
+    write_text("held.txt", "three");
+    OK(pack(in_scratch("claims"), (sia_pack_options){0}, in_scratch("in.txt"), in_scratch("held.txt"),
+            &tails));
+    OK(sia_map_open(&map, in_scratch("claims/data.json"), &said));
+    char *json = strndup(map.bytes, map.size), changed[8192];
+    sia_map_close(&map);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *at = strstr(json, cases[i].was);
+        assert_non_null(at);
+        (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - json), json, cases[i].becomes,
+                       at + strlen(cases[i].was));
+        write_text("claims/data.json", changed);
+        sia_manifest m = {0};
+        sia_error err;
+        sia_status status = sia_manifest_read(&m, in_scratch("claims"), &err);
+        if (!status) status = sia_manifest_verify(&m, in_scratch("claims"), &err);
+        assert_int_equal(status, cases[i].sentence ? SIA_FORMAT : SIA_OK);
+        if (cases[i].sentence) assert_sentence(&err, cases[i].sentence);
+        sia_manifest_free(&m);
+    }
+    free(json);
+}
+
 /* 40 MB as one document are encoded in chunks; the tokens are those of the text encoded at once. */
 static void test_chunks(void **state) {
     (void)state;
@@ -324,10 +371,8 @@ static void test_commands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders),  cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }

@@ -220,8 +220,9 @@ static void test_fineweb_like_text(void **state) {
 /* -------------------------------------------------------------------------------------------- data.json */
 
 #define SUM "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-#define TOKENIZER \
-    "\"tokenizer\": {\"file\": \"t\", \"vocabulary\": 300, \"end_of_text\": 299, \"sha256\": \"" SUM "\"}"
+#define TOKENIZER                                                                                           \
+    "\"tokenizer\": {\"file\": \"tokenizer.json\", \"vocabulary\": 300, \"end_of_text\": 299, \"sha256\": " \
+    "\"" SUM "\"}"
 #define PART(tokens, file)                                                                     \
     "{\"tokens\": " tokens ", \"documents\": 1, \"bytes\": 2, \"shards\": [{\"file\": \"" file \
     "\", \"tokens\": 9, \"sha256\": \"" SUM "\"}]}"
