@@ -147,9 +147,18 @@ static sia_status show_statistics(shown *s, const sia_sequence *text, const char
     return show_drift(s, text, err);
 }
 
+/* Figures that are not of the whole say so. */
+static void say_prefix(shown *s, int64_t count, int64_t all, const char *what) {
+    if (s->json)
+        (void)json_object_set_new(s->object, "statistics_of_first", json_integer((json_int_t)count));
+    else
+        printf("\n  Statistics of the first %lld of %lld %ss (--symbols):\n", (long long)count,
+               (long long)all, what);
+}
+
 /* The first documents of a corpus, without their end-of-text tokens, as symbols. */
 static sia_status corpus_statistics(shown *s, const sia_corpus *c, sia_error *err) {
-    int64_t most = cli_int(s->args, "symbols"), count = 0, documents = 0, first, length;
+    int64_t most = cli_int(s->args, "symbols"), count = 0, ends = 0, documents = 0, first, length;
     size_t room = (size_t)(most < sia_corpus_tokens(c) ? most : sia_corpus_tokens(c));
     uint32_t *symbols = malloc((room + 1) * sizeof *symbols);
     int64_t *starts = malloc(((size_t)sia_corpus_documents(c) + 1) * sizeof *starts);
@@ -163,11 +172,13 @@ static sia_status corpus_statistics(shown *s, const sia_corpus *c, sia_error *er
         int64_t skip = id == sia_corpus_end_of_text(c),
                 take = length - skip < most - count ? length - skip : most - count;
         starts[documents++] = count;
+        ends += skip;
         status = sia_corpus_read(c, first + skip, take, symbols + count, err);
         count += take;
     }
     if (!status) {
         starts[documents] = count;
+        if (count + ends < sia_corpus_tokens(c)) say_prefix(s, count, sia_corpus_tokens(c), "token");
         status = show_statistics(s, &(sia_sequence){symbols, count, starts, documents}, "token", err);
     }
     free(symbols);
@@ -235,14 +246,13 @@ static sia_status show_folder(shown *s, const char *path, const sia_tokenizer *t
 
 /* ------------------------------------------------------------------------------------------------- text */
 
-static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_list *words, sia_error *err) {
+static sia_status text_words(const sia_inputs *inputs, sia_word_list *words, sia_error *err) {
     for (int64_t i = 0; i < inputs->count; i++) {
         sia_input_text text;
         sia_text document;
         sia_status status = sia_input_open(&inputs->list[i], &text, err);
         if (status) return status;
-        for (size_t at = 0; !status && words->count < most &&
-                            sia_next_document(text.bytes, text.size, false, &at, &document);)
+        for (size_t at = 0; !status && sia_next_document(text.bytes, text.size, false, &at, &document);)
             status = sia_word_list_add(words, document.bytes, document.size, err);
         sia_input_close(&text);
         if (status) return status;
@@ -252,17 +262,20 @@ static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_li
 
 static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
     sia_inputs inputs = {0};
-    sia_word_list words = {0};
+    /* All words are counted; those that statistics are of must be kept, too. */
+    bool statistics = cli_flag(s->args, "statistics");
+    sia_word_list words = {.limited = true, .most = statistics ? cli_int(s->args, "symbols") : 0};
     sia_status status = sia_inputs_add(&inputs, path, false, err);
-    if (!status) status = text_words(&inputs, cli_int(s->args, "symbols"), &words, err);
+    if (!status) status = text_words(&inputs, &words, err);
     if (!status) {
         start(s, path);
         show_count(s, "files", "text files", inputs.count);
         show_count(s, "bytes", "bytes", inputs.bytes);
-        show_count(s, "documents", "documents", words.documents);
-        show_count(s, "words", "words", words.count);
+        show_count(s, "documents", "documents", words.texts);
+        show_count(s, "words", "words", words.words);
         sia_sequence sequence = sia_word_list_sequence(&words);
-        if (cli_flag(s->args, "statistics")) status = show_statistics(s, &sequence, "word", err);
+        if (statistics && words.count < words.words) say_prefix(s, words.count, words.words, "word");
+        if (statistics) status = show_statistics(s, &sequence, "word", err);
         end(s, status);
     }
     sia_word_list_free(&words);
@@ -365,7 +378,8 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"tokenizer", CLI_TEXT, "PATH", NULL, "whose ids the shards hold [data.json's, else GPT-2's]", 0, 0},
     {"statistics", CLI_FLAG, NULL, NULL, "rank-frequency, information and recurrence by distance", 0, 0},
-    {"symbols", CLI_INT, "N", "20000000", "statistics of so many words or tokens at most", 1000, 1e9},
+    {"symbols", CLI_INT, "N", "20000000", "statistics of so many words or tokens, the first, at most", 1000,
+     1e9},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout", 0, 0},
     {0}};
 

@@ -231,8 +231,8 @@ static void test_chunks(void **state) {
 
 /* ------------------------------------------------------------------------------------------ the command */
 
-/* Runs the program in the scratch folder, as a user who is not root; returns its exit code, its stderr in
- * text. */
+/* Runs the program in the scratch folder, as a user who is not root; returns its exit code, its stdout and
+ * stderr in text. */
 static int run_program(char *const *arguments, char *text, size_t room) {
     int out[2];
     assert_int_equal(pipe(out), 0);
@@ -240,7 +240,7 @@ static int run_program(char *const *arguments, char *text, size_t room) {
     if (child == 0) {
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
-        dup2(null, 1);
+        dup2(out[1], 1);
         dup2(out[1], 2);
         if (chdir(scratch) != 0) _exit(99);
         if (geteuid() == 0 && (setgid(65534) || setuid(65534))) _exit(99);
@@ -311,6 +311,16 @@ static const struct {
      1,
      "loose: shards without a data.json: give a pattern, such as 'loose/*.bin'"},
     {{"data", "info", "loose/*.bin"}, 0, ""},
+    {{"data", "info", "long.txt", "--symbols", "1000"}, 0, "words                  1500\n"},
+    {{"data", "info", "long.txt", "--symbols", "1000"}, 0, "documents              3\n"},
+    {{"data", "info", "long.txt", "--symbols", "1000", "--statistics"}, 0, "words                  1500\n"},
+    {{"data", "info", "long.txt", "--symbols", "1000", "--statistics"},
+     0,
+     "Statistics of the first 1000 of 1500 words (--symbols):\n  1000 words, "},
+    {{"data", "info", "long.txt", "--symbols", "1500", "--statistics"}, 0, "1500\n  1500 words, "},
+    {{"data", "info", "long.txt", "--symbols", "1000", "--statistics", "--json"},
+     0,
+     "\"words\":1500,\"statistics_of_first\":1000"},
     {{"data", "generate", "--words", "0"}, 2, "--words 0: want 1 to"},
     {{"data", "generate", "--words", "50", "--out", "no/such/place"}, 1, "No such file or directory"},
     {{"data", "generate", "--words", "50", "--out", "made/text"}, 0, ""},
@@ -326,6 +336,11 @@ static void fill_scratch(void) {
     write_text("good.txt", "some words\n");
     write_text("good.bin", "some words");
     write_text("short.txt", "word");
+    char words[1500 * 2 + 3 * 2 + 1] = "";
+    for (size_t i = 0, at = 0; i < 1500; i++)
+        at += (size_t)snprintf(words + at, sizeof words - at, "%c%s", (int)('a' + i * i % 26),
+                               i % 500 == 499 ? "\n\f\n" : " ");
+    write_text("long.txt", words);
     write_text("blank.txt", " \n\f\n \n");
     write_text("empty.txt", "");
     assert_int_equal(mkdir(in_scratch("mixed"), 0777), 0);
@@ -354,7 +369,7 @@ static void test_commands(void **state) {
     (void)state;
     fill_scratch();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        char *arguments[16] = {(char *)"sia"}, text[4096], command[600];
+        char *arguments[16] = {(char *)"sia"}, text[65536], command[600];
         for (int j = 0; j < 12; j++) arguments[j + 1] = (char *)commands[i].arguments[j];
         int code = run_program(arguments, text, sizeof text);
         if (code != commands[i].code || !strstr(text, commands[i].sentence))
