@@ -33,6 +33,16 @@ static void show_count(shown *s, const char *key, const char *label, int64_t val
         printf("  %-22s %lld\n", label, (long long)value);
 }
 
+/* Half of a count: a whole number, or one that ends in .5. */
+static void show_half(shown *s, const char *key, const char *label, int64_t twice) {
+    if (twice % 2 == 0)
+        show_count(s, key, label, twice / 2);
+    else if (s->json)
+        (void)json_object_set_new(s->object, key, json_real((double)twice / 2));
+    else
+        printf("  %-22s %lld.5\n", label, (long long)(twice / 2));
+}
+
 static void show_text(shown *s, const char *key, const char *label, const char *value) {
     if (s->json)
         (void)json_object_set_new(s->object, key, json_string(value));
@@ -201,7 +211,7 @@ static sia_status show_lengths(shown *s, const sia_corpus *c, sia_error *err) {
     for (int64_t i = 0; i < documents; i++) (void)sia_corpus_document(c, i, &first, &lengths[i], NULL);
     qsort(lengths, (size_t)documents, sizeof *lengths, by_length);
     show_count(s, "shortest", "shortest document", lengths[0]);
-    show_count(s, "median", "median document", lengths[documents / 2]);
+    show_half(s, "median", "median document", lengths[(documents - 1) / 2] + lengths[documents / 2]);
     show_count(s, "longest", "longest document", lengths[documents - 1]);
     free(lengths);
     return SIA_OK;

@@ -202,6 +202,26 @@ static void test_manifest(void **state) {
     free(json);
 }
 
+static int lose_folder(void *context, const char *phase, double done) {
+    char command[600];
+    (void)context, (void)phase, (void)done;
+    (void)snprintf(command, sizeof command, "rm -rf '%s'/lost.tmp-*", scratch);
+    return system(command);
+}
+
+/* What goes wrong in the temporary folder is told of the one that was asked for. */
+static void test_names(void **state) {
+    (void)state;
+    bool tails;
+    char wanted[600];
+    write_text("in.txt", "one\n\f\ntwo\n");
+    (void)snprintf(wanted, sizeof wanted, "%s/lost/train_00000", scratch);
+    sia_pack_options options = {.shard_tokens = 2, .progress = lose_folder};
+    assert_int_equal(pack(in_scratch("lost//"), options, in_scratch("in.txt"), NULL, &tails), SIA_FILE);
+    assert_sentence(&said, wanted);
+    assert_null(strstr(said.text, "lost.tmp-"));
+}
+
 /* 40 MB as one document are encoded in chunks; the tokens are those of the text encoded at once. */
 static void test_chunks(void **state) {
     (void)state;
@@ -259,6 +279,7 @@ static int run_program(char *const *arguments, char *text, size_t room) {
     return WEXITSTATUS(status);
 }
 
+#define TO "data", "pack", "--tokenizer", "tokenizer.json", "--out"
 #define PACK "data", "pack", "--tokenizer", "tokenizer.json", "--out", "made/result"
 
 static const struct {
@@ -308,9 +329,14 @@ static const struct {
     {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "mixed", "good.txt"},
      1,
      "mixed: exists already and is not empty"},
-    {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "no/such/place", "good.txt"},
-     1,
-     "No such file or directory"},
+    {{TO, "no/such/place", "good.txt"}, 1, "sia: no/such/place: No such file or directory"},
+    {{TO, ".", "good.txt"}, 1, "\".\": want a folder that can be made or replaced"},
+    {{TO, "made/../", "good.txt"}, 1, "\"made/../\": want a folder that can be made or replaced"},
+    {{TO, "made/.", "good.txt"}, 1, "\"made/.\": want a folder that can be made or replaced"},
+    {{TO, "//", "good.txt"}, 1, "\"//\": want a folder that can be made or replaced"},
+    {{TO, "", "good.txt"}, 1, "\"\": want a folder that can be made or replaced"},
+    {{TO, "made/...", "good.txt"}, 0, "made/...\n"},
+    {{TO, "made/result//", "good.txt"}, 0, "1 document"},
     {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "good.txt", "good.txt"},
      1,
      "good.txt: Not a directory"},
@@ -324,7 +350,9 @@ static const struct {
     {{"data", "info", "loose"},
      1,
      "loose: shards without a data.json: give a pattern, such as 'loose/*.bin'"},
-    {{"data", "info", "loose/*.bin"}, 0, ""},
+    {{"data", "info", "loose/*.bin"}, 0, "median document        3\n"},
+    {{"data", "info", "even.bin"}, 0, "median document        2.5\n"},
+    {{"data", "info", "even.bin", "--json"}, 0, "\"median\":2.5,"},
     {{"data", "info", "long.txt", "--symbols", "1000"}, 0, "words                  1500\n"},
     {{"data", "info", "long.txt", "--symbols", "1000"}, 0, "documents              3\n"},
     {{"data", "info", "long.txt", "--symbols", "1000", "--statistics"}, 0, "words                  1500\n"},
@@ -371,6 +399,9 @@ static void fill_scratch(void) {
     OK(sia_shard_create(&shard, in_scratch("loose/x.bin"), &said));
     OK(sia_shard_add(shard, (uint32_t[]){50256, 1, 2}, 3, &said));
     OK(sia_shard_finish(shard, &said));
+    OK(sia_shard_create(&shard, in_scratch("even.bin"), &said));
+    OK(sia_shard_add(shard, (uint32_t[]){50256, 1, 2, 50256, 1}, 5, &said));
+    OK(sia_shard_finish(shard, &said));
     write_text("unreadable.txt", "text");
     assert_int_equal(chmod(in_scratch("unreadable.txt"), 0), 0);
     assert_int_equal(mkdir(in_scratch("made"), 0777), 0);
@@ -392,7 +423,7 @@ static void test_commands(void **state) {
         /* Done: the result is there. Failed: nothing is, neither under its name nor under a temporary one. */
         bool makes = code == 0 && strcmp(commands[i].arguments[1], "info") != 0;
         assert_int_equal(count_entries(in_scratch("made")), makes ? 1 : 0);
-        (void)snprintf(command, sizeof command, "rm -rf '%s'/made/*", scratch);
+        (void)snprintf(command, sizeof command, "find '%s/made' -mindepth 1 -delete", scratch);
         assert_int_equal(system(command), 0);
     }
     assert_int_equal(chmod(in_scratch("locked"), 0700), 0);
@@ -400,8 +431,8 @@ static void test_commands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders),  cmocka_unit_test(test_manifest),
-        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders), cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_chunks),  cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }
