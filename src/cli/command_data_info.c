@@ -4,6 +4,7 @@
  * and how its text is made, in figures. */
 #include "cli/commands.h"
 
+#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,6 +31,16 @@ static void show_count(shown *s, const char *key, const char *label, int64_t val
         (void)json_object_set_new(s->object, key, json_integer((json_int_t)value));
     else
         printf("  %-22s %lld\n", label, (long long)value);
+}
+
+/* Half of a count: a whole number, or one that ends in .5. */
+static void show_half(shown *s, const char *key, const char *label, int64_t twice) {
+    if (twice % 2 == 0)
+        show_count(s, key, label, twice / 2);
+    else if (s->json)
+        (void)json_object_set_new(s->object, key, json_real((double)twice / 2));
+    else
+        printf("  %-22s %lld.5\n", label, (long long)(twice / 2));
 }
 
 static void show_text(shown *s, const char *key, const char *label, const char *value) {
@@ -146,9 +157,18 @@ static sia_status show_statistics(shown *s, const sia_sequence *text, const char
     return show_drift(s, text, err);
 }
 
+/* Figures that are not of the whole say so. */
+static void say_prefix(shown *s, int64_t count, int64_t all, const char *what) {
+    if (s->json)
+        (void)json_object_set_new(s->object, "statistics_of_first", json_integer((json_int_t)count));
+    else
+        printf("\n  Statistics of the first %lld of %lld %ss (--symbols):\n", (long long)count,
+               (long long)all, what);
+}
+
 /* The first documents of a corpus, without their end-of-text tokens, as symbols. */
 static sia_status corpus_statistics(shown *s, const sia_corpus *c, sia_error *err) {
-    int64_t most = cli_int(s->args, "symbols"), count = 0, documents = 0, first, length;
+    int64_t most = cli_int(s->args, "symbols"), count = 0, ends = 0, documents = 0, first, length;
     size_t room = (size_t)(most < sia_corpus_tokens(c) ? most : sia_corpus_tokens(c));
     uint32_t *symbols = malloc((room + 1) * sizeof *symbols);
     int64_t *starts = malloc(((size_t)sia_corpus_documents(c) + 1) * sizeof *starts);
@@ -162,11 +182,13 @@ static sia_status corpus_statistics(shown *s, const sia_corpus *c, sia_error *er
         int64_t skip = id == sia_corpus_end_of_text(c),
                 take = length - skip < most - count ? length - skip : most - count;
         starts[documents++] = count;
+        ends += skip;
         status = sia_corpus_read(c, first + skip, take, symbols + count, err);
         count += take;
     }
     if (!status) {
         starts[documents] = count;
+        if (count + ends < sia_corpus_tokens(c)) say_prefix(s, count, sia_corpus_tokens(c), "token");
         status = show_statistics(s, &(sia_sequence){symbols, count, starts, documents}, "token", err);
     }
     free(symbols);
@@ -189,7 +211,7 @@ static sia_status show_lengths(shown *s, const sia_corpus *c, sia_error *err) {
     for (int64_t i = 0; i < documents; i++) (void)sia_corpus_document(c, i, &first, &lengths[i], NULL);
     qsort(lengths, (size_t)documents, sizeof *lengths, by_length);
     show_count(s, "shortest", "shortest document", lengths[0]);
-    show_count(s, "median", "median document", lengths[documents / 2]);
+    show_half(s, "median", "median document", lengths[(documents - 1) / 2] + lengths[documents / 2]);
     show_count(s, "longest", "longest document", lengths[documents - 1]);
     free(lengths);
     return SIA_OK;
@@ -234,14 +256,13 @@ static sia_status show_folder(shown *s, const char *path, const sia_tokenizer *t
 
 /* ------------------------------------------------------------------------------------------------- text */
 
-static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_list *words, sia_error *err) {
+static sia_status text_words(const sia_inputs *inputs, sia_word_list *words, sia_error *err) {
     for (int64_t i = 0; i < inputs->count; i++) {
         sia_input_text text;
         sia_text document;
         sia_status status = sia_input_open(&inputs->list[i], &text, err);
         if (status) return status;
-        for (size_t at = 0; !status && words->count < most &&
-                            sia_next_document(text.bytes, text.size, false, &at, &document);)
+        for (size_t at = 0; !status && sia_next_document(text.bytes, text.size, false, &at, &document);)
             status = sia_word_list_add(words, document.bytes, document.size, err);
         sia_input_close(&text);
         if (status) return status;
@@ -251,17 +272,20 @@ static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_li
 
 static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
     sia_inputs inputs = {0};
-    sia_word_list words = {0};
+    /* All words are counted; those that statistics are of must be kept, too. */
+    bool statistics = cli_flag(s->args, "statistics");
+    sia_word_list words = {.limited = true, .most = statistics ? cli_int(s->args, "symbols") : 0};
     sia_status status = sia_inputs_add(&inputs, path, false, err);
-    if (!status) status = text_words(&inputs, cli_int(s->args, "symbols"), &words, err);
+    if (!status) status = text_words(&inputs, &words, err);
     if (!status) {
         start(s, path);
         show_count(s, "files", "text files", inputs.count);
         show_count(s, "bytes", "bytes", inputs.bytes);
-        show_count(s, "documents", "documents", words.documents);
-        show_count(s, "words", "words", words.count);
+        show_count(s, "documents", "documents", words.texts);
+        show_count(s, "words", "words", words.words);
         sia_sequence sequence = sia_word_list_sequence(&words);
-        if (cli_flag(s->args, "statistics")) status = show_statistics(s, &sequence, "word", err);
+        if (statistics && words.count < words.words) say_prefix(s, words.count, words.words, "word");
+        if (statistics) status = show_statistics(s, &sequence, "word", err);
         end(s, status);
     }
     sia_word_list_free(&words);
@@ -272,6 +296,40 @@ static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
 /* ------------------------------------------------------------------------------------------ the command */
 
 typedef enum kind { KIND_TEXT, KIND_SHARDS, KIND_FOLDER } kind;
+
+static bool ends_in_bin(const char *name) {
+    size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".bin") == 0;
+}
+
+/* Shards that lie in a folder without a data.json are no text, and what vocabulary they are for nobody says:
+ * a pattern names them. A folder that cannot be read is left to who reads it next. */
+static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
+    bool found = false;
+    sia_status status = SIA_OK;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && !found && !status && (entry = readdir(open));) {
+        if (entry->d_name[0] == '.' || !ends_in_bin(entry->d_name)) continue;
+        sia_map map;
+        char *path = sia_path_join(folder, entry->d_name);
+        if (!path) {
+            status = sia_fail_memory(err, strlen(folder), folder);
+        } else if (!sia_map_open(&map, path, NULL)) {
+            found = sia_shard_looks_like(map.bytes, map.size);
+            sia_map_close(&map);
+        }
+        free(path);
+    }
+    if (open) (void)closedir(open);
+    char *pattern = found ? sia_path_join(folder, "*.bin") : NULL;
+    if (pattern)
+        status = sia_fail(err, SIA_FORMAT, "%s: shards without a data.json: give a pattern, such as '%s'",
+                          folder, pattern);
+    else if (found)
+        status = sia_fail_memory(err, strlen(folder), folder);
+    free(pattern);
+    return status;
+}
 
 /* What a path is: a folder with a data.json was packed; a file that ends in .bin or starts as a shard does
  * is one; what does not exist but has a pattern's characters is a pattern of shards. */
@@ -289,13 +347,12 @@ static sia_status kind_of(const char *path, kind *result, sia_error *err) {
         if (!manifest) return sia_fail_memory(err, length, path);
         if (stat(manifest, &info) == 0) *result = KIND_FOLDER;
         free(manifest);
-        return SIA_OK;
+        return *result == KIND_FOLDER ? SIA_OK : refuse_loose_shards(path, err);
     }
     sia_map map;
     sia_status status = sia_map_open(&map, path, err);
     if (status) return status;
-    if (sia_shard_looks_like(map.bytes, map.size) || (length > 4 && strcmp(path + length - 4, ".bin") == 0))
-        *result = KIND_SHARDS;
+    if (sia_shard_looks_like(map.bytes, map.size) || ends_in_bin(path)) *result = KIND_SHARDS;
     sia_map_close(&map);
     return SIA_OK;
 }
@@ -331,7 +388,8 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"tokenizer", CLI_TEXT, "PATH", NULL, "whose ids the shards hold [data.json's, else GPT-2's]", 0, 0},
     {"statistics", CLI_FLAG, NULL, NULL, "rank-frequency, information and recurrence by distance", 0, 0},
-    {"symbols", CLI_INT, "N", "20000000", "statistics of so many words or tokens at most", 1000, 1e9},
+    {"symbols", CLI_INT, "N", "20000000", "statistics of so many words or tokens, the first, at most", 1000,
+     1e9},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout", 0, 0},
     {0}};
 
@@ -345,8 +403,10 @@ const cli_command command_data_info = {
     .operands = "PATHS...",
     .options = options,
     .notes =
-        "Every token is read and compared with the vocabulary, and the files of a packed folder with their "
-        "checksums.\n"
+        "Every token is read and compared with the vocabulary, and the files of a packed folder with all "
+        "that "
+        "its data.json says:\n"
+        "checksums, vocabulary, counts of tokens, documents and bytes.\n"
         "Statistics are of words for text, of tokens for shards; docs/data.md says how they are taken.\n",
     .run = run,
 };

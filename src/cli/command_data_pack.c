@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "cli/progress.h"
 #include "data/pack.h"
 
@@ -28,8 +29,10 @@ static void say(const char *folder, const sia_manifest *m, const sia_inputs *inp
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count) say_part(sia_part_names[part], &m->parts[part]);
     if (tails) fputs("  too few documents to hold any out: val is the end of every document\n", stderr);
-    if (inputs->skipped)
-        fprintf(stderr, "  %lld empty or binary files left out\n", (long long)inputs->skipped);
+    int64_t skipped = inputs[SIA_PART_TRAIN].skipped + inputs[SIA_PART_VAL].skipped;
+    if (skipped)
+        fprintf(stderr, "  %lld empty or binary file%s left out\n", (long long)skipped,
+                skipped == 1 ? "" : "s");
 }
 
 static void say_json(const char *folder, const sia_manifest *m) {
@@ -75,11 +78,16 @@ static sia_status find_inputs(const cli_args *args, sia_inputs inputs[SIA_PARTS]
     char **operands;
     int count = cli_operands(args, &operands);
     bool skip = cli_flag(args, "skip-unusable");
+    bool wanted[SIA_PARTS] = {true, cli_given(args, "val")};
     sia_status status = SIA_OK;
     for (int i = 0; !status && i < count; i++)
         status = sia_inputs_add(&inputs[SIA_PART_TRAIN], operands[i], skip, err);
-    if (!status && cli_given(args, "val"))
+    if (!status && wanted[SIA_PART_VAL])
         status = sia_inputs_add(&inputs[SIA_PART_VAL], cli_text(args, "val"), skip, err);
+    for (int part = 0; !status && part < SIA_PARTS; part++)
+        if (wanted[part] && !inputs[part].count)
+            status = sia_fail(err, SIA_FILE, "no text for %s: all files (%lld) are empty or binary",
+                              sia_part_names[part], (long long)inputs[part].skipped);
     return status;
 }
 

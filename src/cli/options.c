@@ -196,6 +196,8 @@ static int parse(cli_args *args, int argc, char **argv) {
         if (!value) return cli_usage(args, "--%s: want a value, %s", option->name, option->argument);
         int code = check_value(args, option, value);
         if (code) return code;
+        /* Which of two values is meant, nobody can tell; a flag twice is a flag. */
+        if (args->value[place]) return cli_usage(args, "--%s: given twice", option->name);
         args->value[place] = value;
     }
     if (args->operand_count && !args->command->operands)

@@ -129,9 +129,10 @@ static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int 
 
 sia_status sia_inputs_add(sia_inputs *inputs, const char *path, bool skip, sia_error *err) {
     if (strcmp(path, "-") == 0) return add_stdin(inputs, skip, err);
-    int64_t before = inputs->count;
+    int64_t before = inputs->count + inputs->skipped;
     sia_status status = add_path(inputs, path, skip, 0, err);
-    if (!status && inputs->count == before) status = sia_fail(err, SIA_FILE, "%s: no text in it", path);
+    if (!status && inputs->count + inputs->skipped == before)
+        status = sia_fail(err, SIA_FILE, "%s: no text in it", path);
     return status;
 }
 

@@ -100,10 +100,13 @@ static sia_status read_root(json_t *root, const char *name, sia_manifest *m, sia
         return sia_fail(err, SIA_FORMAT, "%s: not written by 'sia data pack'", name);
     int64_t version = 0, vocabulary = 0, end_of_text = 0;
     json_t *tokenizer = json_object_get(root, "tokenizer");
+    const char *file = json_string_value(json_object_get(tokenizer, "file"));
     sia_status status = get_count(root, "version", INT64_MAX, name, &version, err);
     if (!status && version != MANIFEST_VERSION)
         return sia_fail(err, SIA_FORMAT, "%s: version %lld: want %d", name, (long long)version,
                         MANIFEST_VERSION);
+    if (!status && (!file || strcmp(file, "tokenizer.json") != 0))
+        status = sia_fail(err, SIA_FORMAT, "%s: \"tokenizer\": \"file\": want \"tokenizer.json\"", name);
     if (!status) status = get_count(tokenizer, "vocabulary", 65536, name, &vocabulary, err);
     if (!status) status = get_count(tokenizer, "end_of_text", vocabulary - 1, name, &end_of_text, err);
     if (!status) status = get_text(tokenizer, "sha256", name, m->tokenizer_sha256, SIA_SHA256_TEXT, err);
@@ -191,22 +194,95 @@ sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_err
     return SIA_OK;
 }
 
-static sia_status verify_file(const char *folder, const char *file, const char *wanted, sia_error *err) {
-    char found[SIA_SHA256_TEXT], *path = sia_path_join(folder, file);
+static sia_status compare_checksum(const char *path, const char *found, const char *wanted, sia_error *err) {
+    if (strcmp(found, wanted) == 0) return SIA_OK;
+    return sia_fail(err, SIA_FORMAT, "%s: sha256 %.16s...: data.json says %.16s...: the file has changed",
+                    path, found, wanted);
+}
+
+static sia_status compare_count(const char *folder, const char *part, const char *field, int64_t said,
+                                int64_t found, const char *where, sia_error *err) {
+    if (said == found) return SIA_OK;
+    return sia_fail(err, SIA_FORMAT, "%s/data.json: \"%s\": \"%s\" is %lld: %s %lld", folder, part, field,
+                    (long long)said, where, (long long)found);
+}
+
+static sia_status verify_tokenizer(const sia_manifest *m, const char *folder, sia_tokenizer **tokenizer,
+                                   sia_error *err) {
+    static const char where[] = "tokenizer.json has";
+    char found[SIA_SHA256_TEXT], *path = sia_path_join(folder, "tokenizer.json");
     if (!path) return sia_fail_memory(err, strlen(folder), "data.json");
     sia_status status = sia_file_sha256(path, found, err);
-    if (!status && strcmp(found, wanted) != 0)
-        status =
-            sia_fail(err, SIA_FORMAT, "%s: sha256 %.16s...: data.json says %.16s...: the file has changed",
-                     path, found, wanted);
+    if (!status) status = compare_checksum(path, found, m->tokenizer_sha256, err);
+    if (!status) status = sia_tokenizer_open(tokenizer, path, err);
+    if (!status)
+        status = compare_count(folder, "tokenizer", "vocabulary", m->vocabulary,
+                               sia_tokenizer_size(*tokenizer), where, err);
+    if (!status)
+        status = compare_count(folder, "tokenizer", "end_of_text", m->end_of_text,
+                               sia_tokenizer_end_of_text(*tokenizer), where, err);
     free(path);
     return status;
 }
 
+/* One shard: its checksum, its count; adds how often it has each token to times. */
+static sia_status verify_shard(const sia_manifest *m, const char *path, const sia_manifest_shard *shard,
+                               int64_t times[65536], sia_error *err) {
+    sia_map map;
+    char found[SIA_SHA256_TEXT];
+    const uint16_t *tokens = NULL;
+    int64_t count = 0;
+    sia_status status = sia_map_open(&map, path, err);
+    if (status) return status;
+    sia_map_sequential(&map);
+    sia_sha256(map.bytes, map.size, found);
+    status = compare_checksum(path, found, shard->sha256, err);
+    if (!status) status = sia_shard_parse(map.bytes, map.size, path, &tokens, &count, err);
+    if (!status && count != shard->tokens)
+        status = sia_fail(err, SIA_FORMAT, "%s: data.json says %lld tokens, file holds %lld", path,
+                          (long long)shard->tokens, (long long)count);
+    int64_t outside = status ? count : sia_shard_outside(tokens, count, m->vocabulary);
+    if (outside < count)
+        status = sia_fail(err, SIA_FORMAT, "%s: token %lld is %u: want below %u", path, (long long)outside,
+                          tokens[outside], m->vocabulary);
+    for (int64_t i = 0; !status && i < count; i++) times[tokens[i]]++;
+    sia_map_close(&map);
+    return status;
+}
+
+static sia_status verify_part(const sia_manifest *m, int part, const char *folder,
+                              const sia_tokenizer *tokenizer, sia_error *err) {
+    const sia_manifest_part *p = &m->parts[part];
+    int64_t *times = calloc(65536, sizeof *times), bytes = 0;
+    if (!times) return sia_fail_memory(err, 65536 * sizeof *times, "data.json");
+    sia_status status = SIA_OK;
+    for (int64_t i = 0; !status && i < p->shard_count; i++) {
+        char *path = sia_path_join(folder, p->shards[i].file);
+        status = path ? verify_shard(m, path, &p->shards[i], times, err)
+                      : sia_fail_memory(err, strlen(folder), "data.json");
+        free(path);
+    }
+    for (uint32_t id = 0; id < m->vocabulary; id++) {
+        size_t length;
+        (void)sia_tokenizer_bytes(tokenizer, id, &length);
+        bytes += times[id] * (int64_t)length;
+    }
+    /* An end-of-text token stands before every document and nowhere else, and tokens keep every byte. */
+    if (!status)
+        status = compare_count(folder, sia_part_names[part], "documents", p->documents, times[m->end_of_text],
+                               "its shards have", err);
+    if (!status)
+        status = compare_count(folder, sia_part_names[part], "bytes", p->bytes, bytes,
+                               "the text of its tokens has", err);
+    free(times);
+    return status;
+}
+
 sia_status sia_manifest_verify(const sia_manifest *m, const char *folder, sia_error *err) {
-    sia_status status = verify_file(folder, "tokenizer.json", m->tokenizer_sha256, err);
-    for (int part = 0; part < SIA_PARTS; part++)
-        for (int64_t i = 0; !status && i < m->parts[part].shard_count; i++)
-            status = verify_file(folder, m->parts[part].shards[i].file, m->parts[part].shards[i].sha256, err);
+    sia_tokenizer *tokenizer = NULL;
+    sia_status status = verify_tokenizer(m, folder, &tokenizer, err);
+    for (int part = 0; !status && part < SIA_PARTS; part++)
+        status = verify_part(m, part, folder, tokenizer, err);
+    sia_tokenizer_close(tokenizer);
     return status;
 }

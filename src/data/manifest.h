@@ -37,7 +37,9 @@ typedef struct sia_manifest {
 
 extern const char *const sia_part_names[SIA_PARTS]; /* "train", "val" */
 
-/* A folder's data.json. Every field is checked, sums too; a shard's name has no '/' in it. */
+/* A folder's data.json. What the file can show by itself is checked: every field is there, of its type and in
+ * its range, a part's tokens are the sum of its shards', a shard's name has no '/' in it. Whether the fields
+ * are true of the files is for sia_manifest_verify. */
 sia_status sia_manifest_read(sia_manifest *m, const char *folder, sia_error *err);
 sia_status sia_manifest_parse(sia_manifest *m, const char *json, size_t bytes, const char *name,
                               sia_error *err);
@@ -51,7 +53,9 @@ char *sia_path_join(const char *folder, const char *file);
 /* The checksum of a file. */
 sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_error *err);
 
-/* Compares every file that the manifest lists with its checksum. */
+/* Compares everything that the manifest says with the files of the folder, which are all read: checksums;
+ * vocabulary and end_of_text with those of tokenizer.json; tokens of each shard with its header; documents of
+ * a part with its end-of-text tokens; its bytes with those that its tokens stand for. */
 sia_status sia_manifest_verify(const sia_manifest *m, const char *folder, sia_error *err);
 
 #endif

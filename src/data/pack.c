@@ -191,6 +191,18 @@ static sia_status check_free(const char *folder, sia_error *err) {
     return SIA_OK;
 }
 
+/* The folder is made under another name and then takes its own: ".", ".." and "/" cannot be taken. */
+static sia_status check_name(const char *folder, sia_error *err) {
+    size_t length = strlen(folder);
+    while (length && folder[length - 1] == '/') length--;
+    size_t last = length;
+    while (last && folder[last - 1] != '/') last--;
+    size_t size = length - last;
+    if (size && !(folder[last] == '.' && (size == 1 || (size == 2 && folder[last + 1] == '.'))))
+        return SIA_OK;
+    return sia_fail(err, SIA_FILE, "\"%s\": want a folder that can be made or replaced, by its name", folder);
+}
+
 static sia_status make_folder(packer *p, sia_error *err) {
     const char *folder = p->options->folder;
     size_t length = strlen(folder), room = length + 32;
@@ -199,10 +211,21 @@ static sia_status make_folder(packer *p, sia_error *err) {
     if (!p->folder) return sia_fail_memory(err, room, folder);
     (void)snprintf(p->folder, room, "%.*s.tmp-%ld", (int)length, folder, (long)getpid());
     if (mkdir(p->folder, 0777) == 0) return SIA_OK;
-    sia_status status = sia_fail_file(err, p->folder);
+    sia_status status = sia_fail_file(err, folder);
     free(p->folder);
     p->folder = NULL;
     return status;
+}
+
+/* A sentence about a file in the temporary folder is made to be about the folder that was asked for. */
+static void name_folder(const packer *p, sia_error *err) {
+    char *at = err ? strstr(err->text, p->folder) : NULL;
+    if (!at) return;
+    /* The temporary name is the other, without slashes at its end, and more. */
+    size_t length = strlen(p->options->folder);
+    while (length > 1 && p->options->folder[length - 1] == '/') length--;
+    char *rest = at + strlen(p->folder);
+    memmove(at + length, rest, strlen(rest) + 1);
 }
 
 static sia_status take_name(const packer *p, sia_error *err) {
@@ -240,7 +263,8 @@ static sia_status check_options(const sia_pack_options *o, sia_error *err) {
         return sia_fail(err, SIA_ARGUMENT, "a validation part of %g: want 0 to 0.5", o->val_fraction);
     if (o->val_fraction > 0 && o->inputs[SIA_PART_VAL])
         return sia_fail(err, SIA_ARGUMENT, "the validation part: want a fraction or files, not both");
-    return check_free(o->folder, err);
+    sia_status status = check_name(o->folder, err);
+    return status ? status : check_free(o->folder, err);
 }
 
 static sia_status fill(packer *p, sia_error *err) {
@@ -275,6 +299,7 @@ sia_status sia_pack(const sia_pack_options *o, sia_manifest *manifest, bool *tai
     if (!status) status = take_name(&p, err);
     for (int part = 0; part < SIA_PARTS; part++) sia_shard_abandon(p.shard[part]);
     if (status) {
+        name_folder(&p, err);
         remove_folder(p.folder);
         sia_manifest_free(manifest);
     }

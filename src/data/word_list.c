@@ -83,7 +83,11 @@ static sia_status new_type(sia_word_list *w, uint64_t slot, const char *word, si
     return SIA_OK;
 }
 
+static bool is_full(const sia_word_list *w) { return w->limited && w->count >= w->most; }
+
 static sia_status add_word(sia_word_list *w, const char *word, size_t length, sia_error *err) {
+    w->words++;
+    if (is_full(w)) return SIA_OK;
     sia_status status = rehash(w, err);
     if (status) return status;
     uint64_t slot = find_slot(w, word, length);
@@ -94,10 +98,13 @@ static sia_status add_word(sia_word_list *w, const char *word, size_t length, si
 }
 
 sia_status sia_word_list_add(sia_word_list *w, const char *text, size_t bytes, sia_error *err) {
+    bool kept = !is_full(w);
     sia_status status =
-        grow((void **)&w->starts, &w->document_room, w->documents + 2, sizeof *w->starts, err);
+        kept ? grow((void **)&w->starts, &w->document_room, w->documents + 2, sizeof *w->starts, err)
+             : SIA_OK;
     if (status) return status;
-    w->starts[w->documents] = w->count;
+    if (kept) w->starts[w->documents] = w->count;
+    w->texts++;
     char word[LONGEST_WORD];
     size_t length = 0;
     for (size_t i = 0; i <= bytes; i++) {
@@ -111,7 +118,7 @@ sia_status sia_word_list_add(sia_word_list *w, const char *text, size_t bytes, s
             length = 0;
         }
     }
-    w->starts[++w->documents] = w->count;
+    if (kept) w->starts[++w->documents] = w->count;
     return SIA_OK;
 }
 

@@ -6,11 +6,12 @@
  *
  *     sia_word_list w = {0};
  *     sia_word_list_add(&w, text, bytes, &err);      one document for each call
- *     ... w.sequence ...
+ *     ... sia_word_list_sequence(&w) ...
  *     sia_word_list_free(&w); */
 #ifndef SIA_DATA_WORD_LIST_H
 #define SIA_DATA_WORD_LIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,9 @@ typedef struct sia_sequence {
 } sia_sequence;
 
 typedef struct sia_word_list {
+    bool limited; /* keep the first `most` words alone, and count the others; set before the first document */
+    int64_t most;
+    int64_t words, texts; /* words and documents seen, kept or not */
     uint32_t *symbols;
     int64_t count, room;
     int64_t *starts;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "data/pack.h"
+#include "data/shard.h"
 
 static sia_tokenizer *tokenizer;
 
@@ -154,6 +155,73 @@ static void test_folders(void **state) {
     sia_manifest_free(&m);
 }
 
+/* data.json is believed in nothing: each field that is changed is found, and named. */
+static void test_manifest(void **state) {
+    (void)state;
+    static const struct {
+        const char *was, *becomes, *sentence;
+    } cases[] = {
+        {"\"version\": 1", "\"version\": 1", NULL},
+        {"\"version\": 1", "\"version\": 2", "data.json: version 2: want 1"},
+        {"\"file\": \"tokenizer.json\"", "\"file\": \"t.json\"", "\"file\": want \"tokenizer.json\""},
+        {"\"vocabulary\": 400", "\"vocabulary\": 401",
+         "data.json: \"tokenizer\": \"vocabulary\" is 401: tokenizer.json has 400"},
+        {"\"end_of_text\": 399", "\"end_of_text\": 3",
+         "data.json: \"tokenizer\": \"end_of_text\" is 3: tokenizer.json has 399"},
+        {"\"documents\": 2", "\"documents\": 3", "\"train\": \"documents\" is 3: its shards have 2"},
+        {"\"bytes\": 8", "\"bytes\": 9", "\"train\": \"bytes\" is 9: the text of its tokens has 8"},
+        {"\"documents\": 1", "\"documents\": 0", "\"val\": \"documents\" is 0: its shards have 1"},
+        {"\"bytes\": 5", "\"bytes\": 50", "\"val\": \"bytes\" is 50: the text of its tokens has 5"},
+        {"\"tokens\": ", "\"tokens\": 1", "\"train\" says 1"},
+        {"\"sha256\": \"", "\"sha256\": \"0", "\"sha256\": want a text of 1 to 64 bytes"},
+        {"train_000000.bin", "val_000000.bin", "the file has changed"},
+    };
+    bool tails;
+    sia_map map;
+    write_text("in.txt", "one\n\f\ntwo\n");
+    write_text("held.txt", "three");
+    OK(pack(in_scratch("claims"), (sia_pack_options){0}, in_scratch("in.txt"), in_scratch("held.txt"),
+            &tails));
+    OK(sia_map_open(&map, in_scratch("claims/data.json"), &said));
+    char *json = strndup(map.bytes, map.size), changed[8192];
+    sia_map_close(&map);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *at = strstr(json, cases[i].was);
+        assert_non_null(at);
+        (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - json), json, cases[i].becomes,
+                       at + strlen(cases[i].was));
+        write_text("claims/data.json", changed);
+        sia_manifest m = {0};
+        sia_error err;
+        sia_status status = sia_manifest_read(&m, in_scratch("claims"), &err);
+        if (!status) status = sia_manifest_verify(&m, in_scratch("claims"), &err);
+        assert_int_equal(status, cases[i].sentence ? SIA_FORMAT : SIA_OK);
+        if (cases[i].sentence) assert_sentence(&err, cases[i].sentence);
+        sia_manifest_free(&m);
+    }
+    free(json);
+}
+
+static int lose_folder(void *context, const char *phase, double done) {
+    char command[600];
+    (void)context, (void)phase, (void)done;
+    (void)snprintf(command, sizeof command, "rm -rf '%s'/lost.tmp-*", scratch);
+    return system(command);
+}
+
+/* What goes wrong in the temporary folder is told of the one that was asked for. */
+static void test_names(void **state) {
+    (void)state;
+    bool tails;
+    char wanted[600];
+    write_text("in.txt", "one\n\f\ntwo\n");
+    (void)snprintf(wanted, sizeof wanted, "%s/lost/train_00000", scratch);
+    sia_pack_options options = {.shard_tokens = 2, .progress = lose_folder};
+    assert_int_equal(pack(in_scratch("lost//"), options, in_scratch("in.txt"), NULL, &tails), SIA_FILE);
+    assert_sentence(&said, wanted);
+    assert_null(strstr(said.text, "lost.tmp-"));
+}
+
 /* 40 MB as one document are encoded in chunks; the tokens are those of the text encoded at once. */
 static void test_chunks(void **state) {
     (void)state;
@@ -183,8 +251,8 @@ static void test_chunks(void **state) {
 
 /* ------------------------------------------------------------------------------------------ the command */
 
-/* Runs the program in the scratch folder, as a user who is not root; returns its exit code, its stderr in
- * text. */
+/* Runs the program in the scratch folder, as a user who is not root; returns its exit code, its stdout and
+ * stderr in text. */
 static int run_program(char *const *arguments, char *text, size_t room) {
     int out[2];
     assert_int_equal(pipe(out), 0);
@@ -192,7 +260,7 @@ static int run_program(char *const *arguments, char *text, size_t room) {
     if (child == 0) {
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0);
-        dup2(null, 1);
+        dup2(out[1], 1);
         dup2(out[1], 2);
         if (chdir(scratch) != 0) _exit(99);
         if (geteuid() == 0 && (setgid(65534) || setuid(65534))) _exit(99);
@@ -211,6 +279,7 @@ static int run_program(char *const *arguments, char *text, size_t room) {
     return WEXITSTATUS(status);
 }
 
+#define TO "data", "pack", "--tokenizer", "tokenizer.json", "--out"
 #define PACK "data", "pack", "--tokenizer", "tokenizer.json", "--out", "made/result"
 
 static const struct {
@@ -220,6 +289,17 @@ static const struct {
 } commands[] = {
     {{PACK, "good.txt"}, 0, "1 document, 1 shard"},
     {{PACK, "mixed", "--skip-unusable"}, 0, "2 empty or binary files left out"},
+    {{PACK, "good.txt", "empty.txt", "--skip-unusable"}, 0, "1 empty or binary file left out"},
+    {{PACK, "noise.txt", "mixed", "--skip-unusable"}, 0, "3 empty or binary files left out"},
+    {{PACK, "mixed", "--val", "mixed", "--skip-unusable"}, 0, "4 empty or binary files left out"},
+    {{PACK, "-", "good.txt", "--skip-unusable"}, 0, "1 empty or binary file left out"},
+    {{PACK, "empty.txt", "noise.txt", "--skip-unusable"},
+     1,
+     "no text for train: all files (2) are empty or binary"},
+    {{PACK, "good.txt", "--val", "noise.txt", "--skip-unusable"},
+     1,
+     "no text for val: all files (1) are empty or binary"},
+    {{PACK, "good.txt", "hollow", "--skip-unusable"}, 1, "hollow: no text in it"},
     {{PACK, "good.txt", "missing.txt"}, 1, "missing.txt: No such file or directory"},
     {{PACK, "good.txt", "locked"}, 1, "locked: Permission denied"},
     {{PACK, "unreadable.txt"}, 1, "unreadable.txt: Permission denied"},
@@ -236,6 +316,9 @@ static const struct {
      "--val or --val-fraction, not both"},
     {{PACK, "good.txt", "--val-fraction", "0.9"}, 2, "--val-fraction 0.9: want 0 to 0.5"},
     {{PACK, "good.txt", "--shard-tokens", "0"}, 2, "--shard-tokens 0: want 1 to"},
+    {{PACK, "good.txt", "--val", "good.txt", "--val=short.txt"}, 2, "--val: given twice"},
+    {{PACK, "good.txt", "--threads", "1", "--threads", "1"}, 2, "--threads: given twice"},
+    {{PACK, "good.txt", "--whole-files", "--whole-files"}, 0, "1 document"},
     {{PACK}, 2, "want files, folders, or - for stdin"},
     {{"data", "pack", "--out", "made/result", "good.txt"}, 2, "want --tokenizer PATH"},
     {{"data", "pack", "--tokenizer", "tokenizer.json", "good.txt"}, 2, "want --out FOLDER"},
@@ -246,9 +329,14 @@ static const struct {
     {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "mixed", "good.txt"},
      1,
      "mixed: exists already and is not empty"},
-    {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "no/such/place", "good.txt"},
-     1,
-     "No such file or directory"},
+    {{TO, "no/such/place", "good.txt"}, 1, "sia: no/such/place: No such file or directory"},
+    {{TO, ".", "good.txt"}, 1, "\".\": want a folder that can be made or replaced"},
+    {{TO, "made/../", "good.txt"}, 1, "\"made/../\": want a folder that can be made or replaced"},
+    {{TO, "made/.", "good.txt"}, 1, "\"made/.\": want a folder that can be made or replaced"},
+    {{TO, "//", "good.txt"}, 1, "\"//\": want a folder that can be made or replaced"},
+    {{TO, "", "good.txt"}, 1, "\"\": want a folder that can be made or replaced"},
+    {{TO, "made/...", "good.txt"}, 0, "made/...\n"},
+    {{TO, "made/result//", "good.txt"}, 0, "1 document"},
     {{"data", "pack", "--tokenizer", "tokenizer.json", "--out", "good.txt", "good.txt"},
      1,
      "good.txt: Not a directory"},
@@ -259,6 +347,22 @@ static const struct {
     {{"data", "info", "locked"}, 1, "locked: Permission denied"},
     {{"data", "info", "nothing*.bin"}, 1, "no file matches"},
     {{"data", "info", "mixed"}, 1, "binary file"},
+    {{"data", "info", "loose"},
+     1,
+     "loose: shards without a data.json: give a pattern, such as 'loose/*.bin'"},
+    {{"data", "info", "loose/*.bin"}, 0, "median document        3\n"},
+    {{"data", "info", "even.bin"}, 0, "median document        2.5\n"},
+    {{"data", "info", "even.bin", "--json"}, 0, "\"median\":2.5,"},
+    {{"data", "info", "long.txt", "--symbols", "1000"}, 0, "words                  1500\n"},
+    {{"data", "info", "long.txt", "--symbols", "1000"}, 0, "documents              3\n"},
+    {{"data", "info", "long.txt", "--symbols", "1000", "--statistics"}, 0, "words                  1500\n"},
+    {{"data", "info", "long.txt", "--symbols", "1000", "--statistics"},
+     0,
+     "Statistics of the first 1000 of 1500 words (--symbols):\n  1000 words, "},
+    {{"data", "info", "long.txt", "--symbols", "1500", "--statistics"}, 0, "1500\n  1500 words, "},
+    {{"data", "info", "long.txt", "--symbols", "1000", "--statistics", "--json"},
+     0,
+     "\"words\":1500,\"statistics_of_first\":1000"},
     {{"data", "generate", "--words", "0"}, 2, "--words 0: want 1 to"},
     {{"data", "generate", "--words", "50", "--out", "no/such/place"}, 1, "No such file or directory"},
     {{"data", "generate", "--words", "50", "--out", "made/text"}, 0, ""},
@@ -274,6 +378,11 @@ static void fill_scratch(void) {
     write_text("good.txt", "some words\n");
     write_text("good.bin", "some words");
     write_text("short.txt", "word");
+    char words[1500 * 2 + 3 * 2 + 1] = "";
+    for (size_t i = 0, at = 0; i < 1500; i++)
+        at += (size_t)snprintf(words + at, sizeof words - at, "%c%s", (int)('a' + i * i % 26),
+                               i % 500 == 499 ? "\n\f\n" : " ");
+    write_text("long.txt", words);
     write_text("blank.txt", " \n\f\n \n");
     write_text("empty.txt", "");
     assert_int_equal(mkdir(in_scratch("mixed"), 0777), 0);
@@ -285,6 +394,14 @@ static void fill_scratch(void) {
     write_file("noise.txt", noise, sizeof noise);
     assert_int_equal(mkdir(in_scratch("hollow"), 0777), 0);
     assert_int_equal(mkdir(in_scratch("locked"), 0), 0);
+    sia_shard_writer *shard;
+    assert_int_equal(mkdir(in_scratch("loose"), 0777), 0);
+    OK(sia_shard_create(&shard, in_scratch("loose/x.bin"), &said));
+    OK(sia_shard_add(shard, (uint32_t[]){50256, 1, 2}, 3, &said));
+    OK(sia_shard_finish(shard, &said));
+    OK(sia_shard_create(&shard, in_scratch("even.bin"), &said));
+    OK(sia_shard_add(shard, (uint32_t[]){50256, 1, 2, 50256, 1}, 5, &said));
+    OK(sia_shard_finish(shard, &said));
     write_text("unreadable.txt", "text");
     assert_int_equal(chmod(in_scratch("unreadable.txt"), 0), 0);
     assert_int_equal(mkdir(in_scratch("made"), 0777), 0);
@@ -297,15 +414,16 @@ static void test_commands(void **state) {
     (void)state;
     fill_scratch();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        char *arguments[16] = {(char *)"sia"}, text[4096], command[600];
+        char *arguments[16] = {(char *)"sia"}, text[65536], command[600];
         for (int j = 0; j < 12; j++) arguments[j + 1] = (char *)commands[i].arguments[j];
         int code = run_program(arguments, text, sizeof text);
         if (code != commands[i].code || !strstr(text, commands[i].sentence))
             fail_msg("case %zu: code %d, want %d; said \"%s\", want \"%s\"", i, code, commands[i].code, text,
                      commands[i].sentence);
         /* Done: the result is there. Failed: nothing is, neither under its name nor under a temporary one. */
-        assert_int_equal(count_entries(in_scratch("made")), code == 0 ? 1 : 0);
-        (void)snprintf(command, sizeof command, "rm -rf '%s'/made/*", scratch);
+        bool makes = code == 0 && strcmp(commands[i].arguments[1], "info") != 0;
+        assert_int_equal(count_entries(in_scratch("made")), makes ? 1 : 0);
+        (void)snprintf(command, sizeof command, "find '%s/made' -mindepth 1 -delete", scratch);
         assert_int_equal(system(command), 0);
     }
     assert_int_equal(chmod(in_scratch("locked"), 0700), 0);
@@ -313,10 +431,8 @@ static void test_commands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders), cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_chunks),  cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }

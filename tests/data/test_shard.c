@@ -220,8 +220,9 @@ static void test_fineweb_like_text(void **state) {
 /* -------------------------------------------------------------------------------------------- data.json */
 
 #define SUM "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-#define TOKENIZER \
-    "\"tokenizer\": {\"file\": \"t\", \"vocabulary\": 300, \"end_of_text\": 299, \"sha256\": \"" SUM "\"}"
+#define TOKENIZER                                                                                           \
+    "\"tokenizer\": {\"file\": \"tokenizer.json\", \"vocabulary\": 300, \"end_of_text\": 299, \"sha256\": " \
+    "\"" SUM "\"}"
 #define PART(tokens, file)                                                                     \
     "{\"tokens\": " tokens ", \"documents\": 1, \"bytes\": 2, \"shards\": [{\"file\": \"" file \
     "\", \"tokens\": 9, \"sha256\": \"" SUM "\"}]}"
@@ -238,7 +239,9 @@ static void test_manifests(void **state) {
         {"{\"format\": ", "line 1"},
         {"[]", "not written by 'sia data pack'"},
         {"{\"format\": \"sia data\", \"version\": 2, " TOKENIZER "}", "version 2: want 1"},
-        {HEAD "\"train\": 1}", "\"vocabulary\": want a whole number"},
+        {HEAD "\"train\": 1}", "\"tokenizer\": \"file\": want \"tokenizer.json\""},
+        {HEAD "\"tokenizer\": {\"file\": \"tokenizer.json\"}, \"train\": 1}",
+         "\"vocabulary\": want a whole number"},
         {HEAD TOKENIZER "}", "\"train\": want an object"},
         {HEAD TOKENIZER ", \"train\": " PART("8", "a.bin") "}", "says 8 tokens, its shards have 9"},
         {HEAD TOKENIZER ", \"train\": " PART("-9", "a.bin") "}", "\"tokens\" is -9: want 0 to"},

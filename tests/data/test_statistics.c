@@ -137,6 +137,20 @@ static void test_word_list(void **state) {
     assert_int_equal(w.count, 30001);
     free(endless);
     sia_word_list_free(&w);
+    /* A limit keeps the first words, in the middle of a document too, and counts all. */
+    for (int most = 0; most <= 6; most++) {
+        static const int kept_documents[] = {0, 1, 1, 2, 2, 3, 3};
+        w = (sia_word_list){.limited = true, .most = most};
+        OK(sia_word_list_add(&w, "a b", 3, &said));
+        OK(sia_word_list_add(&w, "c d", 3, &said));
+        OK(sia_word_list_add(&w, "e", 1, &said));
+        assert_int_equal(w.words, 5);
+        assert_int_equal(w.texts, 3);
+        assert_int_equal(w.count, most < 5 ? most : 5);
+        assert_int_equal(w.documents, kept_documents[most]);
+        if (w.documents) assert_int_equal(w.starts[w.documents], w.count);
+        sia_word_list_free(&w);
+    }
 }
 
 static void test_errors(void **state) {
