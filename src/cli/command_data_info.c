@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/progress.h"
 #include "data/inputs.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -121,7 +122,9 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
         if (status) return status;
         if (slice.count > 1000) {
             status = sia_statistics_compute(
-                &slice, &(sia_statistics_options){.classes = 256, .max_distance = 100}, &r, err);
+                &slice,
+                &(sia_statistics_options){.classes = 256, .max_distance = 100, .stopped = cli_stopped}, &r,
+                err);
             if (!status && s->json) statistics_json(s->object, slices[i].key, &r);
             const sia_statistics_at *ten = &r.at[r.distances > 5 ? 5 : 0],
                                     *last = &r.at[r.distances ? r.distances - 1 : 0];
@@ -137,7 +140,9 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
 
 static sia_status show_statistics(shown *s, const sia_sequence *text, const char *what, sia_error *err) {
     sia_statistics r;
-    sia_status status = sia_statistics_compute(text, NULL, &r, err);
+    cli_catch_stop(); /* only now: what comes before does not look whether it was stopped */
+    sia_status status =
+        sia_statistics_compute(text, &(sia_statistics_options){.stopped = cli_stopped}, &r, err);
     if (status) return status;
     if (s->json)
         statistics_json(s->object, "statistics", &r);
@@ -242,7 +247,8 @@ static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_li
         if (status) return status;
         for (size_t at = 0; !status && words->count < most &&
                             sia_next_document(text.bytes, text.size, false, &at, &document);)
-            status = sia_word_list_add(words, document.bytes, document.size, err);
+            status = cli_stopped() ? sia_fail(err, SIA_STOPPED, "stopped")
+                                   : sia_word_list_add(words, document.bytes, document.size, err);
         sia_input_close(&text);
         if (status) return status;
     }
@@ -250,8 +256,9 @@ static sia_status text_words(const sia_inputs *inputs, int64_t most, sia_word_li
 }
 
 static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
-    sia_inputs inputs = {0};
+    sia_inputs inputs = {.stopped = cli_stopped};
     sia_word_list words = {0};
+    cli_catch_stop();
     sia_status status = sia_inputs_add(&inputs, path, false, err);
     if (!status) status = text_words(&inputs, cli_int(s->args, "symbols"), &words, err);
     if (!status) {
@@ -323,7 +330,9 @@ static int run(const cli_args *args) {
     shown s = {.args = args, .json = cli_flag(args, "json")};
     int code = CLI_DONE;
     for (int i = 0; i < count && code == CLI_DONE; i++)
-        if (show_path(&s, operands[i], tokenizer, &err)) code = cli_fail(&err);
+        if ((cli_stopped() && sia_fail(&err, SIA_STOPPED, "stopped")) ||
+            show_path(&s, operands[i], tokenizer, &err))
+            code = cli_fail(&err);
     sia_tokenizer_close(tokenizer);
     return code;
 }

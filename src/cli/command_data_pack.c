@@ -92,7 +92,7 @@ static int run(const cli_args *args) {
         return cli_usage(args, "want --val or --val-fraction, not both");
     sia_error err;
     sia_tokenizer *tokenizer;
-    sia_inputs inputs[SIA_PARTS] = {{0}};
+    sia_inputs inputs[SIA_PARTS] = {{.stopped = cli_stopped}, {.stopped = cli_stopped}};
     cli_catch_stop();
     if (sia_tokenizer_open(&tokenizer, cli_text(args, "tokenizer"), &err)) return cli_fail(&err);
     int code = find_inputs(args, inputs, &err) ? cli_fail(&err) : pack(args, tokenizer, inputs);

@@ -110,6 +110,12 @@ static const command_case cases[] = {
     {"$SIA bench text noise", 1, "is not valid UTF-8"},
     {"$SIA bench text --megabytes 0.1 --rounds 1 --peer 'echo nonsense'", 1,
      "--peer: want a line with seconds and tokens"},
+    /* Ctrl-C while stdin is open and silent, as a terminal is: a pipe that we hold open for writing too. */
+    {"mkfifo silent; timeout --preserve-status -k 5 -s INT 1 $SIA tokenizer train --out bad.json - <>silent",
+     130, "sia: stopped\n"},
+    {"timeout --preserve-status -k 5 -s INT 1 $SIA data pack --tokenizer tokenizer.json --out bad - <>silent",
+     130, "sia: stopped\n"},
+    {"timeout --preserve-status -k 5 -s INT 1 $SIA data info --statistics - <>silent", 130, "sia: stopped\n"},
 };
 
 /* Names that start with bad, and temporary ones. */
