@@ -270,6 +270,11 @@ int cli_main(int argc, char **argv) {
             perror("sia: stdout");
             code = CLI_FAILED;
         }
+        /* An earlier flush failed and nothing was left for this one: its cause is forgotten by now. */
+        if (ferror(stdout) && code == CLI_DONE) {
+            fputs("sia: stdout: not all of the output could be written\n", stderr);
+            code = CLI_FAILED;
+        }
         return code;
     }
     return unknown_command(argc - 1, argv + 1);
