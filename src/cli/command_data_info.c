@@ -84,11 +84,29 @@ static void statistics_json(json_t *object, const char *key, const sia_statistic
                                         number(r->recurrence_power), "ranks", ranks, "distances", distances));
 }
 
+/* "rank^-1.021 at ranks 10 to 1000"; a dash and the reason when there was too little to fit it on. */
+static void print_power(const char *law, double power, const char *where, const char *reason) {
+    if (isfinite(power))
+        printf("%s^-%.3f %s", law, power, where);
+    else
+        printf("- %s (%s)", where, reason);
+}
+
+static void print_recurrence(int width, double value) {
+    if (isfinite(value))
+        printf("%*.2f", width, value);
+    else
+        printf("%*s", width, "-");
+}
+
 static void print_statistics(const sia_statistics *r, const char *what) {
     printf("  %lld %ss, %lld different, %lld of them once; entropy of one %.3f nats\n", (long long)r->symbols,
            what, (long long)r->types, (long long)r->once, r->entropy);
-    printf("\n  Rank and frequency: share ~ rank^-%.3f at ranks 10 to 1000, rank^-%.3f at 1000 to 10000\n\n",
-           r->zipf_head, r->zipf_tail);
+    printf("\n  Rank and frequency: share ~ ");
+    print_power("rank", r->zipf_head, "at ranks 10 to 1000", "fewer than 1000 are different");
+    printf(", ");
+    print_power("rank", r->zipf_tail, "at 1000 to 10000", "fewer than 10000 are different");
+    printf("\n\n");
     for (int i = 0; i < r->ranks; i++)
         printf("    %8lld  %.3e%s", (long long)r->rank[i], r->share[i],
                i % 3 == 2 || i + 1 == r->ranks ? "\n" : "");
@@ -97,14 +115,21 @@ static void print_statistics(const sia_statistics *r, const char *what) {
         "often\n"
         "  than by chance a rare %s comes again there\n\n    distance   information   noise     recurrence\n",
         what, what);
-    for (int i = 0; i < r->distances; i++)
-        printf("    %8lld   %10.5f   %.5f   %9.2f\n", (long long)r->at[i].distance, r->at[i].information,
-               r->at[i].noise, r->at[i].recurrence);
-    printf("    anywhere   %10.5f             %9.2f     in the same document\n", r->information_document,
-           r->recurrence_document);
-    printf("\n  Information ~ distance^-%.3f over 10 to 1000; recurrence - 1 ~ distance^-%.3f over 10 to "
-           "10000\n",
-           r->information_power, r->recurrence_power);
+    for (int i = 0; i < r->distances; i++) {
+        printf("    %8lld   %10.5f   %.5f   ", (long long)r->at[i].distance, r->at[i].information,
+               r->at[i].noise);
+        print_recurrence(9, r->at[i].recurrence);
+        putchar('\n');
+    }
+    printf("    anywhere   %10.5f             ", r->information_document);
+    print_recurrence(9, r->recurrence_document);
+    printf("     in the same document\n\n  Information ~ ");
+    print_power("distance", r->information_power, "over 10 to 1000",
+                "fewer than three distances are above the noise");
+    printf("; recurrence - 1 ~ ");
+    print_power("distance", r->recurrence_power, "over 10 to 10000",
+                "fewer than three distances are above chance");
+    putchar('\n');
 }
 
 /* The beginnings of documents beside their ends. */
@@ -128,9 +153,13 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
             if (!status && s->json) statistics_json(s->object, slices[i].key, &r);
             const sia_statistics_at *ten = &r.at[r.distances > 5 ? 5 : 0],
                                     *last = &r.at[r.distances ? r.distances - 1 : 0];
-            if (!status && !s->json)
-                printf("    %-14s  %.3f   %.5f  %.5f (+- %.5f)   %6.2f  %6.2f\n", slices[i].label, r.entropy,
-                       ten->information, last->information, last->noise, ten->recurrence, last->recurrence);
+            if (!status && !s->json) {
+                printf("    %-14s  %.3f   %.5f  %.5f (+- %.5f)   ", slices[i].label, r.entropy,
+                       ten->information, last->information, last->noise);
+                print_recurrence(6, ten->recurrence);
+                print_recurrence(8, last->recurrence);
+                putchar('\n');
+            }
         }
         sia_sequence_free(&slice);
         if (status) return status;

@@ -117,6 +117,12 @@ static const command_case cases[] = {
     {"$SIA bench text noise", 1, "is not valid UTF-8"},
     {"$SIA bench text --megabytes 0.1 --rounds 1 --peer 'echo nonsense'", 1,
      "--peer: want a line with seconds and tokens"},
+    {"printf 'one two one two three' | $SIA data info --statistics - > few; code=$?; grep -q nan few && exit "
+     "9; cat few; exit $code",
+     0, "share ~ - at ranks 10 to 1000 (fewer than 1000 are different), - at 1000"},
+    {"$SIA data pack --quiet --tokenizer tokenizer.json --out packed story.txt > said 2>&1 && test ! -s said "
+     "&& test -f packed/data.json",
+     0, ""},
     /* Ctrl-C while stdin is open and silent, as a terminal is: a pipe that we hold open for writing too. */
     {"mkfifo silent; timeout --preserve-status -k 5 -s INT 1 $SIA tokenizer train --out bad.json - <>silent",
      130, "sia: stopped\n"},
