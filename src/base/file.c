@@ -75,9 +75,11 @@ void sia_map_sequential(const sia_map *map) {
     if (map->size) (void)madvise((void *)map->bytes, map->size, MADV_SEQUENTIAL);
 }
 
-sia_status sia_fd_read(int fd, const char *name, char *bytes, size_t room, size_t *got, sia_error *err) {
+sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *bytes, size_t room, size_t *got,
+                       sia_error *err) {
     *got = 0;
     while (*got < room) {
+        if (stopped && stopped()) return sia_fail(err, SIA_STOPPED, "stopped");
         size_t want = room - *got < SSIZE_MAX ? room - *got : SSIZE_MAX;
         ssize_t n = read(fd, bytes + *got, want);
         if (n < 0 && errno == EINTR) continue;
@@ -96,8 +98,8 @@ static size_t first_room(int fd, size_t limit) {
     return (uintmax_t)about.st_size < limit ? (size_t)about.st_size + 1 : BUFFER;
 }
 
-static sia_status read_all(int fd, const char *name, size_t limit, char **bytes, size_t *size,
-                           sia_error *err) {
+static sia_status read_all(int fd, const char *name, size_t limit, sia_stopped *stopped, char **bytes,
+                           size_t *size, sia_error *err) {
     size_t room = first_room(fd, limit), used = 0;
     char *buffer = NULL;
     for (;;) {
@@ -108,7 +110,7 @@ static sia_status read_all(int fd, const char *name, size_t limit, char **bytes,
         }
         buffer = larger;
         size_t got;
-        sia_status status = sia_fd_read(fd, name, buffer + used, room - used, &got, err);
+        sia_status status = sia_fd_read(fd, name, stopped, buffer + used, room - used, &got, err);
         used += got;
         if (!status && used > limit)
             status = sia_fail(err, SIA_FORMAT, "%s: more than %zu bytes, which is the limit", name, limit);
@@ -125,13 +127,19 @@ static sia_status read_all(int fd, const char *name, size_t limit, char **bytes,
     return SIA_OK;
 }
 
+sia_status sia_stdin_read(size_t limit, sia_stopped *stopped, char **bytes, size_t *size, sia_error *err) {
+    *bytes = NULL;
+    *size = 0;
+    return read_all(STDIN_FILENO, "stdin", limit, stopped, bytes, size, err);
+}
+
 sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *size, sia_error *err) {
     *bytes = NULL;
     *size = 0;
-    if (strcmp(path, "-") == 0) return read_all(STDIN_FILENO, "stdin", limit, bytes, size, err);
+    if (strcmp(path, "-") == 0) return sia_stdin_read(limit, NULL, bytes, size, err);
     int fd = open_retry(path, O_RDONLY, 0);
     if (fd < 0) return sia_fail_file(err, path);
-    sia_status status = read_all(fd, path, limit, bytes, size, err);
+    sia_status status = read_all(fd, path, limit, NULL, bytes, size, err);
     (void)close(fd);
     return status;
 }

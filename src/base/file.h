@@ -42,8 +42,17 @@ void sia_map_sequential(const sia_map *map);
  * a 0 that is not counted in *size; freed with free. */
 sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *size, sia_error *err);
 
-/* Reads until room bytes or the end of the input; *got < room means the end. name is for the sentence. */
-sia_status sia_fd_read(int fd, const char *name, char *bytes, size_t room, size_t *got, sia_error *err);
+/* Whether the person wants us to stop. */
+typedef bool sia_stopped(void);
+
+/* sia_file_read of "-" that fails with SIA_STOPPED when `stopped` says so. It is asked before every read, and
+ * a signal ends a read: one who waits for a terminal is heard at once. */
+sia_status sia_stdin_read(size_t limit, sia_stopped *stopped, char **bytes, size_t *size, sia_error *err);
+
+/* Reads until room bytes or the end of the input; *got < room means the end. name is for the sentence;
+ * stopped may be NULL. */
+sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *bytes, size_t room, size_t *got,
+                       sia_error *err);
 
 /* Fails with the sentence of errno: "books.txt: No such file or directory". */
 sia_status sia_fail_file(sia_error *err, const char *path);

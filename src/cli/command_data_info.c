@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/progress.h"
 #include "data/inputs.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -94,11 +95,29 @@ static void statistics_json(json_t *object, const char *key, const sia_statistic
                                         number(r->recurrence_power), "ranks", ranks, "distances", distances));
 }
 
+/* "rank^-1.021 at ranks 10 to 1000"; a dash and the reason when there was too little to fit it on. */
+static void print_power(const char *law, double power, const char *where, const char *reason) {
+    if (isfinite(power))
+        printf("%s^-%.3f %s", law, power, where);
+    else
+        printf("- %s (%s)", where, reason);
+}
+
+static void print_recurrence(int width, double value) {
+    if (isfinite(value))
+        printf("%*.2f", width, value);
+    else
+        printf("%*s", width, "-");
+}
+
 static void print_statistics(const sia_statistics *r, const char *what) {
     printf("  %lld %ss, %lld different, %lld of them once; entropy of one %.3f nats\n", (long long)r->symbols,
            what, (long long)r->types, (long long)r->once, r->entropy);
-    printf("\n  Rank and frequency: share ~ rank^-%.3f at ranks 10 to 1000, rank^-%.3f at 1000 to 10000\n\n",
-           r->zipf_head, r->zipf_tail);
+    printf("\n  Rank and frequency: share ~ ");
+    print_power("rank", r->zipf_head, "at ranks 10 to 1000", "fewer than 1000 are different");
+    printf(", ");
+    print_power("rank", r->zipf_tail, "at 1000 to 10000", "fewer than 10000 are different");
+    printf("\n\n");
     for (int i = 0; i < r->ranks; i++)
         printf("    %8lld  %.3e%s", (long long)r->rank[i], r->share[i],
                i % 3 == 2 || i + 1 == r->ranks ? "\n" : "");
@@ -107,14 +126,21 @@ static void print_statistics(const sia_statistics *r, const char *what) {
         "often\n"
         "  than by chance a rare %s comes again there\n\n    distance   information   noise     recurrence\n",
         what, what);
-    for (int i = 0; i < r->distances; i++)
-        printf("    %8lld   %10.5f   %.5f   %9.2f\n", (long long)r->at[i].distance, r->at[i].information,
-               r->at[i].noise, r->at[i].recurrence);
-    printf("    anywhere   %10.5f             %9.2f     in the same document\n", r->information_document,
-           r->recurrence_document);
-    printf("\n  Information ~ distance^-%.3f over 10 to 1000; recurrence - 1 ~ distance^-%.3f over 10 to "
-           "10000\n",
-           r->information_power, r->recurrence_power);
+    for (int i = 0; i < r->distances; i++) {
+        printf("    %8lld   %10.5f   %.5f   ", (long long)r->at[i].distance, r->at[i].information,
+               r->at[i].noise);
+        print_recurrence(9, r->at[i].recurrence);
+        putchar('\n');
+    }
+    printf("    anywhere   %10.5f             ", r->information_document);
+    print_recurrence(9, r->recurrence_document);
+    printf("     in the same document\n\n  Information ~ ");
+    print_power("distance", r->information_power, "over 10 to 1000",
+                "fewer than three distances are above the noise");
+    printf("; recurrence - 1 ~ ");
+    print_power("distance", r->recurrence_power, "over 10 to 10000",
+                "fewer than three distances are above chance");
+    putchar('\n');
 }
 
 /* The beginnings of documents beside their ends. */
@@ -132,13 +158,19 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
         if (status) return status;
         if (slice.count > 1000) {
             status = sia_statistics_compute(
-                &slice, &(sia_statistics_options){.classes = 256, .max_distance = 100}, &r, err);
+                &slice,
+                &(sia_statistics_options){.classes = 256, .max_distance = 100, .stopped = cli_stopped}, &r,
+                err);
             if (!status && s->json) statistics_json(s->object, slices[i].key, &r);
             const sia_statistics_at *ten = &r.at[r.distances > 5 ? 5 : 0],
                                     *last = &r.at[r.distances ? r.distances - 1 : 0];
-            if (!status && !s->json)
-                printf("    %-14s  %.3f   %.5f  %.5f (+- %.5f)   %6.2f  %6.2f\n", slices[i].label, r.entropy,
-                       ten->information, last->information, last->noise, ten->recurrence, last->recurrence);
+            if (!status && !s->json) {
+                printf("    %-14s  %.3f   %.5f  %.5f (+- %.5f)   ", slices[i].label, r.entropy,
+                       ten->information, last->information, last->noise);
+                print_recurrence(6, ten->recurrence);
+                print_recurrence(8, last->recurrence);
+                putchar('\n');
+            }
         }
         sia_sequence_free(&slice);
         if (status) return status;
@@ -148,7 +180,9 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
 
 static sia_status show_statistics(shown *s, const sia_sequence *text, const char *what, sia_error *err) {
     sia_statistics r;
-    sia_status status = sia_statistics_compute(text, NULL, &r, err);
+    cli_catch_stop(); /* only now: what comes before does not look whether it was stopped */
+    sia_status status =
+        sia_statistics_compute(text, &(sia_statistics_options){.stopped = cli_stopped}, &r, err);
     if (status) return status;
     if (s->json)
         statistics_json(s->object, "statistics", &r);
@@ -263,7 +297,8 @@ static sia_status text_words(const sia_inputs *inputs, sia_word_list *words, sia
         sia_status status = sia_input_open(&inputs->list[i], &text, err);
         if (status) return status;
         for (size_t at = 0; !status && sia_next_document(text.bytes, text.size, false, &at, &document);)
-            status = sia_word_list_add(words, document.bytes, document.size, err);
+            status = cli_stopped() ? sia_fail(err, SIA_STOPPED, "stopped")
+                                   : sia_word_list_add(words, document.bytes, document.size, err);
         sia_input_close(&text);
         if (status) return status;
     }
@@ -271,10 +306,11 @@ static sia_status text_words(const sia_inputs *inputs, sia_word_list *words, sia
 }
 
 static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
-    sia_inputs inputs = {0};
+    sia_inputs inputs = {.stopped = cli_stopped};
     /* All words are counted; those that statistics are of must be kept, too. */
     bool statistics = cli_flag(s->args, "statistics");
     sia_word_list words = {.limited = true, .most = statistics ? cli_int(s->args, "symbols") : 0};
+    cli_catch_stop();
     sia_status status = sia_inputs_add(&inputs, path, false, err);
     if (!status) status = text_words(&inputs, &words, err);
     if (!status) {
@@ -380,7 +416,9 @@ static int run(const cli_args *args) {
     shown s = {.args = args, .json = cli_flag(args, "json")};
     int code = CLI_DONE;
     for (int i = 0; i < count && code == CLI_DONE; i++)
-        if (show_path(&s, operands[i], tokenizer, &err)) code = cli_fail(&err);
+        if ((cli_stopped() && sia_fail(&err, SIA_STOPPED, "stopped")) ||
+            show_path(&s, operands[i], tokenizer, &err))
+            code = cli_fail(&err);
     sia_tokenizer_close(tokenizer);
     return code;
 }

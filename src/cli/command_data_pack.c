@@ -68,7 +68,7 @@ static int pack(const cli_args *args, const sia_tokenizer *tokenizer, const sia_
     sia_status status = sia_pack(&options, &manifest, &tails, &err);
     cli_progress_end(&progress);
     if (status) return cli_fail(&err);
-    say(options.folder, &manifest, inputs, tails);
+    if (!cli_flag(args, "quiet")) say(options.folder, &manifest, inputs, tails);
     if (cli_flag(args, "json")) say_json(options.folder, &manifest);
     sia_manifest_free(&manifest);
     return CLI_DONE;
@@ -100,7 +100,8 @@ static int run(const cli_args *args) {
         return cli_usage(args, "want --val or --val-fraction, not both");
     sia_error err;
     sia_tokenizer *tokenizer;
-    sia_inputs inputs[SIA_PARTS] = {{0}};
+    sia_inputs inputs[SIA_PARTS] = {{.stopped = cli_stopped}, {.stopped = cli_stopped}};
+    if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
     if (sia_tokenizer_open(&tokenizer, cli_text(args, "tokenizer"), &err)) return cli_fail(&err);
     int code = find_inputs(args, inputs, &err) ? cli_fail(&err) : pack(args, tokenizer, inputs);
@@ -120,6 +121,7 @@ static const cli_option options[] = {
     {"shard-tokens", CLI_INT, "N", "100000000", "at most so many tokens in a shard", 1, 2147483647},
     {"threads", CLI_INT, "N", "0", "0: all processors", 0, 1024},
     {"json", CLI_FLAG, NULL, NULL, "the counts as one JSON object on stdout", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress, no report", 0, 0},
     {0}};
 
 const cli_command command_data_pack = {

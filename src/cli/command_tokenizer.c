@@ -49,7 +49,7 @@ static sia_status open_inputs(inputs *in, char **paths, int count, bool any_byte
         sia_status status;
         if (strcmp(paths[i], "-") == 0) {
             if (in->standard) return sia_fail(err, SIA_ARGUMENT, "stdin is named twice");
-            status = sia_file_read("-", PTRDIFF_MAX, &in->standard, &in->texts[i].size, err);
+            status = sia_stdin_read(PTRDIFF_MAX, cli_stopped, &in->standard, &in->texts[i].size, err);
             in->texts[i].bytes = in->standard;
         } else {
             status = sia_map_open(&in->maps[i], paths[i], err);
@@ -106,9 +106,9 @@ static int run_train(const cli_args *args) {
     if (strcmp(out, "-") == 0 && cli_flag(args, "json"))
         return cli_usage(args, "--json and --out - both want stdout");
     if (cli_flag(args, "quiet")) cli_progress_silence();
+    cli_catch_stop();
     sia_status status =
         open_inputs(&in, count ? paths : none, count ? count : 1, cli_flag(args, "any-bytes"), &err);
-    cli_catch_stop(); /* only now: a person who types the text must be able to stop */
     double started = cli_seconds();
     sia_tokenizer_training training = {.size = (uint32_t)cli_int(args, "size"),
                                        .min_count = (uint32_t)cli_int(args, "min-count"),

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -147,11 +148,16 @@ static int check_value(const cli_args *args, const cli_option *option, const cha
     char *end;
     errno = 0;
     double value = option->kind == CLI_INT ? (double)strtoll(text, &end, 10) : strtod(text, &end);
-    bool whole = option->kind == CLI_INT;
-    if (end == text || *end || errno || !isfinite(value))
+    bool whole = option->kind == CLI_INT, ranged = option->min != 0 || option->max != 0;
+    /* A number too large for its type is still a number: the range is what to say of it. */
+    bool too_large = errno == ERANGE && (whole || isinf(value));
+    if (end == text || *end || (!too_large && !isfinite(value)) || (too_large && !whole && !ranged))
         return cli_usage(args, "--%s %s: want a %snumber", option->name, text, whole ? "whole " : "");
-    if ((option->min != 0 || option->max != 0) && (value < option->min || value > option->max))
-        return cli_usage(args, "--%s %s: want %g to %g", option->name, text, option->min, option->max);
+    if (ranged && (too_large || value < option->min || value > option->max))
+        return cli_usage(args, whole ? "--%s %s: want %.0f to %.0f" : "--%s %s: want %g to %g", option->name,
+                         text, option->min, option->max);
+    if (too_large)
+        return cli_usage(args, "--%s %s: want %lld to %lld", option->name, text, LLONG_MIN, LLONG_MAX);
     return CLI_DONE;
 }
 
@@ -264,6 +270,11 @@ int cli_main(int argc, char **argv) {
         /* Output that could not be written (a full disk, a closed pipe) is a failure. */
         if (fflush(stdout) != 0 && code == CLI_DONE) {
             perror("sia: stdout");
+            code = CLI_FAILED;
+        }
+        /* An earlier flush failed and nothing was left for this one: its cause is forgotten by now. */
+        if (ferror(stdout) && code == CLI_DONE) {
+            fputs("sia: stdout: not all of the output could be written\n", stderr);
             code = CLI_FAILED;
         }
         return code;

@@ -85,7 +85,7 @@ static sia_status add_stdin(sia_inputs *inputs, bool skip, sia_error *err) {
     char *text = NULL;
     size_t size = 0;
     bool usable = false;
-    sia_status status = sia_file_read("-", SIZE_MAX / 4, &text, &size, err);
+    sia_status status = sia_stdin_read(SIZE_MAX / 4, inputs->stopped, &text, &size, err);
     if (!status) status = look(inputs, "stdin", text, size, skip, &usable, err);
     if (!status && usable) {
         status = append(inputs, "stdin", text, size, err);

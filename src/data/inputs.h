@@ -25,8 +25,9 @@ typedef struct sia_input {
 typedef struct sia_inputs {
     sia_input *list;
     int64_t count;
-    int64_t bytes;   /* of all */
-    int64_t skipped; /* files that could not be used, and were to be left out */
+    int64_t bytes;        /* of all */
+    int64_t skipped;      /* files that could not be used, and were to be left out */
+    sia_stopped *stopped; /* asked while stdin is read; NULL: nobody stops it */
 } sia_inputs;
 
 /* Adds what path names; a folder without a file is an error. Each file is looked at: an empty one and a

@@ -19,6 +19,8 @@ typedef struct job {
     uint16_t *class_of; /* [count] the symbols as classes */
     uint32_t *table;    /* [classes, classes] */
     double *margins;    /* [2, classes] its sums by row and by column */
+    bool (*asked)(void);
+    bool stopped; /* since then nothing is counted, and the result is not used */
 } job;
 
 typedef struct ranked {
@@ -123,8 +125,11 @@ typedef struct pair_range {
 } pair_range;
 
 static void count_range(job *j, pair_range range, int64_t *rare, int64_t *again) {
+    enum { ASK_EVERY = 1 << 20 };
     int rest = j->classes - 1;
     for (int64_t i = range.first; i < range.last; i++) {
+        if (i % ASK_EVERY == 0 && j->asked && j->asked()) j->stopped = true;
+        if (j->stopped) return;
         int64_t other = range.distance
                             ? i + range.distance
                             : range.low + (int64_t)sia_random_below(j->seed, j->draws++,
@@ -160,6 +165,7 @@ static double table_information(const job *j, int64_t pairs) {
 static pair_counts count_pairs(job *j, pairing how, int64_t distance) {
     int64_t rare = 0, again = 0;
     pair_counts result = {0};
+    if (j->stopped) return result;
     memset(j->table, 0, (size_t)j->classes * (size_t)j->classes * sizeof *j->table);
     for (int64_t document = 0; document < j->text.documents; document++) {
         int64_t start = j->text.starts[document], end = j->text.starts[document + 1];
@@ -250,6 +256,7 @@ sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics
                         (long long)text->count);
     *result = (sia_statistics){.documents = text->documents, .symbols = text->count};
     job j = {.text = *text, .classes = classes, .seed = options ? options->seed : 0};
+    if (options) j.asked = options->stopped;
     j.class_of = calloc((size_t)text->count, sizeof *j.class_of);
     j.table = malloc((size_t)classes * (size_t)classes * sizeof *j.table);
     j.margins = malloc((size_t)classes * 2 * sizeof *j.margins);
@@ -258,6 +265,7 @@ sia_status sia_statistics_compute(const sia_sequence *text, const sia_statistics
         status = sia_fail_memory(err, (size_t)text->count * 2, "statistics");
     if (!status) status = count_symbols(&j, result, err);
     if (!status) by_distance(&j, max_distance, result);
+    if (!status && (j.stopped || (j.asked && j.asked()))) status = sia_fail(err, SIA_STOPPED, "stopped");
     free(j.class_of);
     free(j.table);
     free(j.margins);

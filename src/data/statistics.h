@@ -18,14 +18,17 @@
 #ifndef SIA_DATA_STATISTICS_H
 #define SIA_DATA_STATISTICS_H
 
+#include <stdbool.h>
+
 #include "data/word_list.h"
 
 enum { SIA_STATISTICS_DISTANCES = 32, SIA_STATISTICS_RANKS = 24 };
 
 typedef struct sia_statistics_options {
-    int classes;          /* [1024] the last one is "any other symbol" */
-    int64_t max_distance; /* [1000000] distances are 1, 2, 3, 5, 7, 10, 20, ... up to this */
-    uint64_t seed;        /* of the random pairs */
+    int classes;           /* [1024] the last one is "any other symbol" */
+    int64_t max_distance;  /* [1000000] distances are 1, 2, 3, 5, 7, 10, 20, ... up to this */
+    uint64_t seed;         /* of the random pairs */
+    bool (*stopped)(void); /* asked now and then: true ends it with SIA_STOPPED; may be NULL */
 } sia_statistics_options;
 
 typedef struct sia_statistics_at {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Batches are pure functions of (seed, step, rank); each epoch shows every window once; validation windows
- * stay inside documents and hold the same targets at every length. */
+ * Batches are pure functions of (seed, step, rank); each epoch shows every window once, a shuffled one in an
+ * order of its own; validation windows stay inside documents and hold the same targets at every length. */
 #include "support.h"
 
 #include "data/permutation.h"
@@ -51,11 +51,24 @@ static void test_permutation(void **state) {
 static const int64_t shapes[][4] = {{1, 1, 1, 2},   {1, 1, 1, 100},  {10, 4, 1, 1000}, {10, 3, 2, 999},
                                     {7, 5, 3, 500}, {99, 1, 1, 100}, {16, 64, 1, 200}};
 
+/* order[epoch * windows + i]: window i of the epoch. Two random orders agree in one place on average,
+ * whatever their length; in ten or more with probability 1e-7. */
+static void check_orders_differ(const int64_t *order, int64_t windows) {
+    for (int64_t one = 0; one < 3; one++)
+        for (int64_t other = 0; other < one; other++) {
+            int64_t same = 0;
+            for (int64_t i = 0; i < windows; i++)
+                same += order[one * windows + i] == order[other * windows + i];
+            assert_true(same < 10);
+        }
+}
+
 static void check_epochs(const sia_batches *b, const int64_t *shape) {
     int64_t windows = sia_batches_windows(b), global = b->sequences * b->ranks;
     assert_int_equal(windows, (shape[3] - 1) / b->length);
     uint32_t *ids = malloc((size_t)(b->sequences * (b->length + 1)) * sizeof *ids);
     int *seen = calloc((size_t)windows * 4, sizeof *seen);
+    int64_t *order = calloc((size_t)windows * 3, sizeof *order);
     int64_t steps = (3 * windows + global - 1) / global, moved = 0;
     for (int64_t step = 0; step < steps; step++)
         for (int64_t rank = 0; rank < b->ranks; rank++) {
@@ -73,10 +86,13 @@ static void check_epochs(const sia_batches *b, const int64_t *shape) {
                 if (b->order == SIA_ORDER_SEQUENTIAL) assert_int_equal(at / b->length, sequence % windows);
                 moved += at / b->length != sequence % windows;
                 if (epoch < 3) seen[epoch * windows + at / b->length]++;
+                if (epoch < 3) order[sequence] = at / b->length;
             }
         }
     for (int64_t i = 0; i < 3 * windows; i++) assert_int_equal(seen[i], 1);
     if (b->order == SIA_ORDER_SHUFFLED && windows > 20) assert_true(moved > windows);
+    if (b->order == SIA_ORDER_SHUFFLED && windows > 20) check_orders_differ(order, windows);
+    free(order);
     free(seen);
     free(ids);
 }

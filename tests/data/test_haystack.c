@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The needle task: exact lengths, the answer under the mask, needles where they are said to be, places
- * spread evenly, nothing in common between training and validation. */
+ * spread evenly and independent of each other, text from all of the corpus, nothing in common between
+ * training and validation. */
 #include "support.h"
 
 #include <math.h>
@@ -151,6 +152,58 @@ static void test_depth(void **state) {
     assert_true(chi_digits < 40);
 }
 
+/* Where in the corpus the text stands; -1: nowhere. */
+static int64_t find_text(const uint32_t *all, int64_t total, const uint32_t *text, int64_t count) {
+    for (int64_t i = 0; i + count <= total; i++)
+        if (memcmp(all + i, text, (size_t)count * sizeof *text) == 0) return i;
+    return -1;
+}
+
+/* Two needles: for independent places the part g of the text that stands between them is at most x with
+ * probability 2x - x^2. The text around them is one stretch of the corpus, and that stretch is anywhere with
+ * the same probability. Both in ten classes, chi-square with 9 degrees of freedom, p ~ 1e-5. */
+static void test_places(void **state) {
+    (void)state;
+    enum { SAMPLES = 2000, LENGTH = 512 };
+    int gaps[10] = {0}, starts[10] = {0};
+    uint32_t ids[LENGTH + 1], text[LENGTH], question[LENGTH];
+    uint8_t mask[LENGTH];
+    sia_needle needles[2];
+    sia_haystack h = {.corpus = corpus, .tokenizer = tokenizer, .length = LENGTH, .needles = 2};
+    static const char asked[] = "\nWhat are the special magic numbers?\n";
+    size_t question_count = 0;
+    OK(sia_tokenizer_encode(tokenizer, asked, strlen(asked), question, &question_count, &said));
+    int64_t total = sia_corpus_tokens(corpus);
+    uint32_t *all = malloc((size_t)total * sizeof *all);
+    OK(sia_corpus_read(corpus, 0, total, all, &said));
+    for (uint64_t n = 0; n < SAMPLES; n++) {
+        OK(sia_haystack_read(&h, n, ids, mask, needles, &said));
+        int64_t until = LENGTH + 1 - (int64_t)question_count, count = 0;
+        for (int64_t i = 0; i < LENGTH; i++) until -= mask[i];
+        for (int64_t i = 1; i < until; i++) {
+            bool inside = false;
+            for (int j = 0; j < 2; j++)
+                inside = inside || (i >= needles[j].first && i < needles[j].first + needles[j].count);
+            if (!inside) text[count++] = ids[i];
+        }
+        int64_t gap = needles[1].first - needles[0].first - needles[0].count;
+        int64_t start = find_text(all, total, text, count);
+        assert_true(start >= 0);
+        gaps[gap * 10 / (count + 1)]++;
+        starts[start * 10 / (total - count + 1)]++;
+    }
+    double chi_gaps = 0, chi_starts = 0;
+    for (int i = 0; i < 10; i++) {
+        double wanted = SAMPLES * (19 - 2 * i) / 100.0, even = SAMPLES / 10.0;
+        chi_gaps += (gaps[i] - wanted) * (gaps[i] - wanted) / wanted;
+        chi_starts += (starts[i] - even) * (starts[i] - even) / even;
+    }
+    print_message("  chi-square of gaps %.1f, of the text's starts %.1f, bound 40\n", chi_gaps, chi_starts);
+    assert_true(chi_gaps < 40);
+    assert_true(chi_starts < 40);
+    free(all);
+}
+
 static void test_disjoint_and_pure(void **state) {
     (void)state;
     enum { SAMPLES = 2000, LENGTH = 200 };
@@ -209,8 +262,12 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples),           cmocka_unit_test(test_real),   cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_disjoint_and_pure), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_real),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_disjoint_and_pure),
+        cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests_name("haystack", tests, create, destroy);
 }

@@ -167,11 +167,30 @@ static void test_errors(void **state) {
     assert_sentence(&err, "statistics of 1 symbols");
 }
 
+static int asked;
+static bool stop_when_asked_twice(void) { return ++asked >= 2; }
+
+static void test_stopped(void **state) {
+    (void)state;
+    static uint32_t text[5000];
+    int64_t places[] = {0, 5000};
+    for (uint32_t i = 0; i < 5000; i++) text[i] = i * i % 100;
+    sia_sequence s = {text, 5000, places, 1};
+    sia_statistics r;
+    sia_error err;
+    assert_int_equal(
+        sia_statistics_compute(&s, &(sia_statistics_options){.stopped = stop_when_asked_twice}, &r, &err),
+        SIA_STOPPED);
+    assert_sentence(&err, "stopped");
+    /* From then on nothing is counted, or it would have been asked more often. */
+    assert_int_equal(asked, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_markov),     cmocka_unit_test(test_independent_zipf),
         cmocka_unit_test(test_recurrence), cmocka_unit_test(test_word_list),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_errors),     cmocka_unit_test(test_stopped),
     };
     return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
 }

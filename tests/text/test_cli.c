@@ -54,7 +54,14 @@ static const command_case cases[] = {
     /* Wrong usage. */
     {"$SIA tokenizer", 2, "sia tokenizer: want one of these"},
     {"$SIA tokenizer trian", 2, "want one of these"},
-    {"$SIA tokenizer train --size 10 story.txt", 2, "--size 10: want 257 to 1e+06"},
+    {"$SIA tokenizer train --size 10 story.txt", 2, "--size 10: want 257 to 1000000\n"},
+    {"$SIA tokenizer train --size 99999999999999999999 story.txt", 2,
+     "--size 99999999999999999999: want 257 to 1000000\n"},
+    {"$SIA tokenizer train --size -99999999999999999999 story.txt", 2, "want 257 to 1000000\n"},
+    {"$SIA tokenizer train --size 99999999999999999999x story.txt", 2, "want a whole number"},
+    {"$SIA data pack --val-fraction 1e999 story.txt", 2, "--val-fraction 1e999: want 0 to 0.5\n"},
+    {"$SIA data pack --val-fraction nan story.txt", 2, "--val-fraction nan: want a number"},
+    {"$SIA data pack --shard-tokens 0 story.txt", 2, "--shard-tokens 0: want 1 to 2147483647\n"},
     {"$SIA tokenizer train --size many story.txt", 2, "--size many: want a whole number"},
     {"$SIA tokenizer train --sise 300 story.txt", 2, "unknown option --sise; did you mean --size?"},
     {"$SIA tokenizer train --threads -1 story.txt", 2, "--threads -1: want 0 to 1024"},
@@ -110,6 +117,18 @@ static const command_case cases[] = {
     {"$SIA bench text noise", 1, "is not valid UTF-8"},
     {"$SIA bench text --megabytes 0.1 --rounds 1 --peer 'echo nonsense'", 1,
      "--peer: want a line with seconds and tokens"},
+    {"printf 'one two one two three' | $SIA data info --statistics - > few; code=$?; grep -q nan few && exit "
+     "9; cat few; exit $code",
+     0, "share ~ - at ranks 10 to 1000 (fewer than 1000 are different), - at 1000"},
+    {"$SIA data pack --quiet --tokenizer tokenizer.json --out packed story.txt > said 2>&1 && test ! -s said "
+     "&& test -f packed/data.json",
+     0, ""},
+    /* Ctrl-C while stdin is open and silent, as a terminal is: a pipe that we hold open for writing too. */
+    {"mkfifo silent; timeout --preserve-status -k 5 -s INT 1 $SIA tokenizer train --out bad.json - <>silent",
+     130, "sia: stopped\n"},
+    {"timeout --preserve-status -k 5 -s INT 1 $SIA data pack --tokenizer tokenizer.json --out bad - <>silent",
+     130, "sia: stopped\n"},
+    {"timeout --preserve-status -k 5 -s INT 1 $SIA data info --statistics - <>silent", 130, "sia: stopped\n"},
 };
 
 /* Names that start with bad, and temporary ones. */
