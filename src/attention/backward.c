@@ -2,10 +2,10 @@
  *
  * The backward pass, in three phases.
  *
- *     phase 1   tasks (batch, head, block of queries)      q, dO to column panels;  delta = dO . out;  lse in
- * base 2 tasks (batch, kv head, block of keys)      k and v to key panels, k to column panels phase 2   tasks
- * (block of keys, batch, kv head)      dk, dv of the block, complete;  its part of every dq phase 3   tasks
- * (batch, head, block of queries)      dq turned back and scaled;  its part of ds
+ *     phase 1   a block of queries   q, dO to column panels;  delta = dO . out;  lse in base 2
+ *               a block of keys      k and v to key panels, k to column panels
+ *     phase 2   a block of keys      dk, dv of the block, complete;  its part of every dq
+ *     phase 3   a block of queries   dq turned back and scaled;  its part of ds
  *
  * The sum over blocks of keys in dq has a fixed order without a buffer for each: a task adds its part to a
  * block of queries when the counter `turn` says that the blocks of keys before it have done so. Tasks start

@@ -11,7 +11,7 @@
  * queries go from the last, which sees the most keys, to the first, so that threads end together. */
 #include "attention/attention.h"
 
-enum { PACK_CHUNK = 1024 }; /* keys in a task of phase 1; whole panels */
+enum { PACK_CHUNK = 1024 }; /* keys in a pack task; whole panels */
 
 typedef struct forward {
     const sia_attention *a;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decoding: a few queries over a cache of keys and values, which is read once, in the order in which it lies
- * in memory. This is bound by the memory's bandwidth, so the layout is made for one stream of reads and few
- * instructions for each byte.
+ * Decoding: a few queries over a cache of keys and values, every byte of which is read once. This is bound by
+ * the memory's bandwidth, so the layout is made for long runs of reads and few instructions for each byte.
  *
  * A block holds SIA_CACHE_BLOCK positions of one head:
  *
- *     f32, f16    k  [block/NR][d][NR]        key panels                 v  [width/NR][block][NR]      column
- * panels i8          k  [block/NR][d/4][NR][4]   four d of a key together   v  [width/NR][block/4][NR][4]
- * four keys of a column then the scales of the rows, k [block] and v [block], in float
+ *     f32, f16   k  [block/NR][d][NR]         key panels
+ *                v  [width/NR][block][NR]     column panels
+ *     i8         k  [block/NR][d/4][NR][4]    four d of a key together
+ *                v  [width/NR][block/4][NR][4]    four keys of a column together
+ *                then the scales of the rows in float, k [block] and v [block]
  *
  * Four bytes that belong together are one 32-bit lane, and no byte needs to change lanes. For keys, products
  * of bytes with the query, rounded to 16 bits, are summed in integers: what that rounding loses is a

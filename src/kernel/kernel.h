@@ -3,8 +3,7 @@
  * The contract between the attention functions and the kernels: one table of function pointers for each
  * instruction set. docs/kernels.md has the picture of the data movement.
  *
- * Three layouts, made by the packing functions (NR = panel, MR = tile, the columns and rows of a register
- * tile):
+ * Two layouts, made by the packing functions (NR = panel, the columns of a register tile):
  *
  *     column panels   x [rows][d]  to  [ceil(d/NR)][rows][NR]       numbers of a row in runs of NR
  *     key panels      x [rows][d]  to  [ceil(rows/NR)][d][NR]       x transposed: NR rows side by side
