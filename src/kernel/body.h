@@ -10,6 +10,7 @@
 #include "kernel/decode.h"
 #include "kernel/forward.h"
 #include "kernel/measure.h"
+#include "kernel/multiply.h"
 #include "kernel/pack.h"
 
 #define JOIN_(a, b) a##b
@@ -42,6 +43,10 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .cache_write = cache_write,
     .cache_read = cache_read,
     .decode = decode,
+    .panels_from_rows = panels_from_rows,
+    .panels_from_columns = panels_from_columns,
+    .strips_from_rows = strips_from_rows,
+    .multiply = multiply,
     .fma_peak = fma_peak,
     .read_memory = read_memory,
 };

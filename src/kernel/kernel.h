@@ -21,6 +21,9 @@ enum {
     SIA_BLOCK_K = 256, /* keys in a block of the forward pass, at most */
     SIA_BLOCK_B = 96,  /* keys in a task of the backward pass */
     SIA_MAX_DIM = 256,
+    SIA_MAX_TILE = 16,   /* no kernel's tile has more rows */
+    SIA_BLOCK_ROWS = 96, /* rows of a product that one pass over the panels serves */
+    SIA_BLOCK_SUM = 384, /* terms of a sum in a block of a product, at most */
 };
 
 /* ---------------------------------------------------------------------------------------------- packing */
@@ -93,6 +96,20 @@ typedef struct sia_decode {
 
 enum { SIA_DECODE_ROWS = 16, SIA_CACHE_BLOCK = 256 };
 
+/* ---------------------------------------------------------------------------------------------- products */
+
+/* c [m][n] = alpha a b + beta c, with b as panels (multiply.h). c is not read where beta is 0. */
+typedef struct sia_multiply {
+    int64_t m, n, k;
+    const float *a;   /* [m][k], a_stride floats a row; or strips */
+    int64_t a_stride; /* not used for strips */
+    bool strips;
+    const float *b;
+    float *c;
+    int64_t c_stride;
+    float alpha, beta;
+} sia_multiply;
+
 /* ---------------------------------------------------------------------------------------------- the table */
 
 typedef struct sia_kernel {
@@ -137,6 +154,12 @@ typedef struct sia_kernel {
     /* A block to float: key panels of k, column panels of v with SIA_CACHE_BLOCK rows. */
     void (*cache_read)(sia_type type, int head_dim, const void *block, float *k, float *v);
     void (*decode)(sia_type type, const sia_decode *d);
+
+    /* Packing for products: x [k][n] and x [n][k] to panels, x [k][m] to strips. */
+    void (*panels_from_rows)(const float *x, int64_t stride, int64_t k, int64_t n, float *out);
+    void (*panels_from_columns)(const float *x, int64_t stride, int64_t k, int64_t n, float *out);
+    void (*strips_from_rows)(const float *x, int64_t stride, int64_t k, int64_t m, float *out);
+    void (*multiply)(const sia_multiply *p);
 
     /* For `sia bench`: multiply-adds in registers alone, and a pass over memory. */
     double (*fma_peak)(int64_t rounds);                   /* floating-point operations done */
