@@ -442,6 +442,69 @@ SIA_API int64_t sia_windows_first(const sia_windows *w, int64_t i); /* its place
 SIA_API sia_status sia_windows_read(const sia_windows *w, int64_t i, int64_t parts, int64_t part,
                                     uint32_t *ids, sia_error *err);
 
+/* -------------------------------------------------------------------------------------------------- model
+ *
+ * A GPT in the style of modded-nanogpt on these attention schemes: token embedding and RMSNorm; blocks of
+ * x += attention(norm(x)), x += mlp(norm(x)), with RMSNorm on each head's q and k before the rotary slot, and
+ * squared ReLU in the MLP; a last RMSNorm; an unembedding of its own. No biases, no gains.
+ *
+ *     sia_model_config config;
+ *     sia_model_preset("tiny", &config, &err);
+ *     sia_model *m;
+ *     sia_model_create(&m, &config, 0, &err);
+ *     sia_model_destroy(m); */
+typedef enum sia_init {
+    SIA_INIT_PAPER,  /* block matrices uniform within 1/sqrt(fan_in), as in modded-nanogpt */
+    SIA_INIT_NARROW, /* uniform with the standard deviation 0.5/sqrt(fan_in) */
+} sia_init;
+
+/* A field that is 0 takes the default in brackets. */
+typedef struct sia_model_config {
+    int layers, width, heads;
+    int kv_heads;                 /* [heads] */
+    int head_dim;                 /* [width / heads] */
+    int hidden;                   /* [4 width] of the MLP */
+    uint32_t vocabulary;          /* ids are below it */
+    int64_t train_len;            /* the length that it is trained at */
+    char scheme[SIA_SCHEME_NAME]; /* ["si+prope"] */
+    double tau, alpha, beta;      /* [10, sqrt(e), sqrt(e)] */
+    double sharp;                 /* [2] */
+    double rotary_base;           /* [10000 train_len / 4096] */
+    double prope_base;            /* [train_len / 4] */
+    double prope_share;           /* [0.5] */
+    sia_init init;
+    uint64_t seed; /* of the initial weights */
+} sia_model_config;
+
+typedef struct sia_model sia_model;
+
+/* The names of the presets, ended by NULL, and their settings. */
+SIA_API const char *const *sia_model_presets(void);
+SIA_API sia_status sia_model_preset(const char *name, sia_model_config *config, sia_error *err);
+
+/* A new model, its weights drawn by the seed: embeddings N(0, 1); what writes into the residual stream and
+ * the unembedding 0, so that the first loss is ln(vocabulary). threads: 0 for all processors. */
+SIA_API sia_status sia_model_create(sia_model **m, const sia_model_config *config, int threads,
+                                    sia_error *err);
+SIA_API void sia_model_destroy(sia_model *m); /* NULL is fine */
+
+/* The configuration with every default filled in. */
+SIA_API const sia_model_config *sia_model_settings(const sia_model *m);
+
+/* From now on attention is computed by this scheme, for texts of up to eval_len tokens: NTK and YaRN for a
+ * model that was trained with rope. A scheme that asks for other weights than the model has is refused. */
+SIA_API sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err);
+
+/* Its tensors, in a fixed order: a vector has rows = 1. Values may be changed between calls. */
+SIA_API int64_t sia_model_size(const sia_model *m); /* parameters in all */
+SIA_API int sia_model_tensors(const sia_model *m);
+typedef struct sia_tensor {
+    const char *name;
+    int64_t rows, columns;
+    float *value;
+} sia_tensor;
+SIA_API sia_tensor sia_model_tensor(const sia_model *m, int i);
+
 #ifdef __cplusplus
 }
 #endif

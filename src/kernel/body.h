@@ -12,6 +12,7 @@
 #include "kernel/measure.h"
 #include "kernel/multiply.h"
 #include "kernel/pack.h"
+#include "kernel/rows.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -47,6 +48,11 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .panels_from_columns = panels_from_columns,
     .strips_from_rows = strips_from_rows,
     .multiply = multiply,
+    .norm_rows = norm_rows,
+    .norm_rows_back = norm_rows_back,
+    .relu_square = relu_square,
+    .relu_square_back = relu_square_back,
+    .cross_entropy = cross_entropy,
     .fma_peak = fma_peak,
     .read_memory = read_memory,
 };

@@ -161,6 +161,14 @@ typedef struct sia_kernel {
     void (*strips_from_rows)(const float *x, int64_t stride, int64_t k, int64_t m, float *out);
     void (*multiply)(const sia_multiply *p);
 
+    /* Rows of n numbers (rows.h). */
+    void (*norm_rows)(const float *x, float *y, int64_t rows, int64_t n, float *inverse);
+    void (*norm_rows_back)(const float *y, const float *inverse, const float *dy, const float *add, float *dx,
+                           int64_t rows, int64_t n);
+    void (*relu_square)(float *h, float *square, int64_t n);
+    void (*relu_square_back)(float *h, float *d, int64_t n);
+    float (*cross_entropy)(float *logits, int64_t n, uint32_t target, float scale);
+
     /* For `sia bench`: multiply-adds in registers alone, and a pass over memory. */
     double (*fma_peak)(int64_t rounds);                   /* floating-point operations done */
     float (*read_memory)(const float *x, int64_t floats); /* their sum */

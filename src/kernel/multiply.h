@@ -114,7 +114,32 @@ static void multiply_last_rows(const sia_multiply *p, bool first, int64_t from, 
                              p->n - j);
 }
 
+/* One row: every number of b is used once, and what counts is to read it as fast as memory gives it. Four
+ * terms of the sum at a time, so that multiply-adds do not wait for one another. */
+static void multiply_one_row(const sia_multiply *p) {
+    for (int64_t j = 0; j < p->n; j += NR) {
+        const float *b = p->b + j * p->k;
+        vf sum[4][NV];
+        for (int u = 0; u < 4; u++) FOR_VECTORS(sum[u][v] = vzero();)
+        int64_t i = 0;
+        for (; i + 4 <= p->k; i += 4)
+            for (int u = 0; u < 4; u++)
+                FOR_VECTORS(sum[u][v] = vfma(vdup(p->a[i + u]), vload(b + (i + u) * NR + v * VW), sum[u][v]);)
+        for (; i < p->k; i++)
+            FOR_VECTORS(sum[0][v] = vfma(vdup(p->a[i]), vload(b + i * NR + v * VW), sum[0][v]);)
+        float part[NR];
+        FOR_VECTORS(
+            vstore(part + v * VW, vdup(p->alpha) * ((sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v])));)
+        for (int64_t c = 0; c < NR && j + c < p->n; c++)
+            p->c[j + c] = part[c] + (p->beta == 0 ? 0 : p->beta * p->c[j + c]);
+    }
+}
+
 static void multiply(const sia_multiply *p) {
+    if (p->m == 1 && !p->strips) {
+        multiply_one_row(p);
+        return;
+    }
     int64_t blocks = (p->k + BLOCK - 1) / BLOCK, length = blocks ? (p->k + blocks - 1) / blocks : 0;
     int64_t whole = p->strips ? p->m : p->m / MR * MR;
     for (int64_t from = 0; from < p->k; from += length) {

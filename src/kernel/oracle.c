@@ -163,7 +163,7 @@ static void forward_row(const oracle *o, row *r) {
         for (int64_t j = 0; j < r->keys; j++) sum += r->weight[j] * key_of(o, r, o->v, j)[i];
         o->out[r->query + i] = sum;
     }
-    o->lse[r->out] = r->lse;
+    if (o->lse) o->lse[r->out] = r->lse;
     if (o->entropy) statistics(o, r);
 }
 

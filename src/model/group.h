@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The groups of parameters that the optimisers treat alike. */
+#ifndef SIA_MODEL_GROUP_H
+#define SIA_MODEL_GROUP_H
+
+typedef enum sia_group {
+    SIA_GROUP_EMBEDDING,
+    SIA_GROUP_MATRIX, /* the matrices of the blocks */
+    SIA_GROUP_UNEMBEDDING,
+    SIA_GROUP_SCALAR,
+    SIA_GROUPS,
+} sia_group;
+
+#endif

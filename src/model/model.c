@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The model as an object: its parameters, its attention, and its matrices packed for products. */
+#include "model/model.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------ creation */
+
+sia_status sia_model_create(sia_model **out, const sia_model_config *config, int threads, sia_error *err) {
+    if (!out || !config)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "model: want a place for the result and a configuration, got NULL");
+    *out = NULL;
+    if (threads < 0 || threads > SIA_MAX_THREADS)
+        return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
+    sia_model *m = sia_alloc(1, sizeof *m);
+    if (!m) return sia_fail_memory(err, sizeof *m, "model");
+    m->config = *config;
+    m->threads = threads ? threads : sia_threads_available();
+    sia_status status = sia_kernel_check(err);
+    if (!status) status = sia_model_config_complete(&m->config, err);
+    if (!status) {
+        sia_attention_config attention = sia_model_attention(&m->config, m->threads, m->config.train_len);
+        status = sia_attention_create(&m->attention, m->config.scheme, &attention, err);
+    }
+    if (!status) status = sia_parameters_create(&m->parameters, &m->config, err);
+    if (status) {
+        sia_model_destroy(m);
+        return status;
+    }
+    m->kernel = sia_kernel_get();
+    sia_parameters_initialise(&m->parameters, &m->config);
+    *out = m;
+    return SIA_OK;
+}
+
+static void free_panels(sia_model *m, float ***panels) {
+    for (int i = 0; *panels && i < m->parameters.count; i++) sia_free((*panels)[i]);
+    sia_free(*panels);
+    *panels = NULL;
+}
+
+void sia_model_destroy(sia_model *m) {
+    if (!m) return;
+    free_panels(m, &m->forward);
+    free_panels(m, &m->back);
+    sia_parameters_destroy(&m->parameters);
+    sia_attention_destroy(m->attention);
+    sia_free(m);
+}
+
+const sia_model_config *sia_model_settings(const sia_model *m) { return &m->config; }
+int64_t sia_model_size(const sia_model *m) { return m->parameters.total; }
+int sia_model_tensors(const sia_model *m) { return m->parameters.count; }
+
+sia_tensor sia_model_tensor(const sia_model *m, int i) {
+    const sia_parameter *p = &m->parameters.list[i];
+    return (sia_tensor){p->name, p->rows, p->columns, p->value};
+}
+
+/* NTK and YaRN are rope with other frequencies, si and alibi only change the logits: weights fit as long as
+ * LogN's scales are there or not. But a model that never turned its keys is not asked to. */
+static sia_status scheme_fits(const char *trained, const char *wanted, sia_error *err) {
+    sia_scheme a, b;
+    sia_status status = sia_scheme_parse(trained, &a, err);
+    if (!status) status = sia_scheme_parse(wanted, &b, err);
+    if (status) return status;
+    if (a.rotary == SIA_ROTARY_NTK || a.rotary == SIA_ROTARY_YARN) a.rotary = SIA_ROTARY_ROPE;
+    if (b.rotary == SIA_ROTARY_NTK || b.rotary == SIA_ROTARY_YARN) b.rotary = SIA_ROTARY_ROPE;
+    if (a.rotary != b.rotary || a.row != b.row || a.distance != b.distance)
+        return sia_fail(err, SIA_SCHEME,
+                        "scheme '%s': the model was trained with '%s'; only rope, ntk and yarn can "
+                        "stand for one another",
+                        wanted, trained);
+    return SIA_OK;
+}
+
+sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err) {
+    if (!m || !scheme) return sia_fail(err, SIA_ARGUMENT, "model: want a model and a scheme, got NULL");
+    sia_status status = scheme_fits(m->config.scheme, scheme, err);
+    if (status) return status;
+    sia_attention_config config = sia_model_attention(&m->config, m->threads, eval_len);
+    sia_attention *attention;
+    status = sia_attention_create(&attention, scheme, &config, err);
+    if (status) return status;
+    sia_attention_destroy(m->attention);
+    m->attention = attention;
+    return SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ packing */
+
+static bool in_products(const sia_parameter *p) {
+    return p->kind != SIA_KIND_EMBEDDING && p->kind != SIA_KIND_LOGN;
+}
+
+static sia_status make_room(sia_model *m, float ***panels, bool back, sia_error *err) {
+    if (*panels) return SIA_OK;
+    *panels = sia_alloc((size_t)m->parameters.count, sizeof **panels);
+    if (!*panels) return sia_fail_memory(err, (size_t)m->parameters.count * sizeof **panels, "model");
+    for (int i = 0; i < m->parameters.count; i++) {
+        const sia_parameter *p = &m->parameters.list[i];
+        if (!in_products(p)) continue;
+        int64_t floats = back ? sia_panel_floats(p->rows, p->columns) : sia_panel_floats(p->columns, p->rows);
+        (*panels)[i] = sia_alloc((size_t)floats, sizeof(float));
+        if (!(*panels)[i]) return sia_fail_memory(err, (size_t)floats * sizeof(float), "packed weights");
+    }
+    return SIA_OK;
+}
+
+/* Packing is cut into groups of panels: one large unembedding would keep all other threads waiting. */
+enum { PANELS_IN_TASK = 64 };
+
+typedef struct packing {
+    const sia_model *m;
+    bool back;
+} packing;
+
+static int64_t pack_tasks(const sia_model *m, const sia_parameter *p, bool back) {
+    int64_t columns = back ? p->columns : p->rows, width = (int64_t)m->kernel->panel * PANELS_IN_TASK;
+    return in_products(p) ? (columns + width - 1) / width : 0;
+}
+
+static void pack_part(const sia_model *m, int i, bool back, int64_t part) {
+    const sia_parameter *p = &m->parameters.list[i];
+    int64_t width = (int64_t)m->kernel->panel * PANELS_IN_TASK, first = part * width;
+    int64_t n = back ? p->columns : p->rows, k = back ? p->rows : p->columns;
+    if (n - first < width) width = n - first;
+    if (back)
+        m->kernel->panels_from_rows(p->value + first, p->columns, k, width, m->back[i] + first * k);
+    else
+        m->kernel->panels_from_columns(p->value + first * p->columns, p->columns, k, width,
+                                       m->forward[i] + first * k);
+}
+
+static void pack_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const packing *job = context;
+    for (int i = 0; i < job->m->parameters.count; i++)
+        for (int back = 0; back <= job->back; back++) {
+            int64_t tasks = pack_tasks(job->m, &job->m->parameters.list[i], back);
+            if (task < tasks) {
+                pack_part(job->m, i, back, task);
+                return;
+            }
+            task -= tasks;
+        }
+}
+
+sia_status sia_model_pack(sia_model *m, bool back, sia_error *err) {
+    sia_status status = make_room(m, &m->forward, false, err);
+    if (!status && back) status = make_room(m, &m->back, true, err);
+    if (status) return status;
+    int64_t tasks = 0;
+    for (int i = 0; i < m->parameters.count; i++)
+        for (int way = 0; way <= back; way++) tasks += pack_tasks(m, &m->parameters.list[i], way);
+    sia_parallel(m->threads, tasks, pack_task, &(packing){m, back});
+    return SIA_OK;
+}
+
+void sia_model_product(const sia_model *m, const sia_parameter *w, bool back, int64_t rows, const float *a,
+                       float *c, float beta) {
+    int64_t i = w - m->parameters.list, n = back ? w->columns : w->rows, k = back ? w->rows : w->columns;
+    m->kernel->multiply(&(sia_multiply){.m = rows,
+                                        .n = n,
+                                        .k = k,
+                                        .a = a,
+                                        .a_stride = k,
+                                        .b = back ? m->back[i] : m->forward[i],
+                                        .c = c,
+                                        .c_stride = n,
+                                        .alpha = 1,
+                                        .beta = beta});
+}
+
+/* ------------------------------------------------------------------------------------------------ counts */
+
+int64_t sia_loss_rows(const sia_model_config *config) {
+    int64_t rows = ((int64_t)32 << 20) / ((int64_t)config->vocabulary * (int64_t)sizeof(float));
+    return rows > SIA_BLOCK_ROWS ? rows / SIA_BLOCK_ROWS * SIA_BLOCK_ROWS : rows > 6 ? rows / 6 * 6 : 6;
+}
+
+double sia_model_flops(const sia_model_config *c, int64_t length) {
+    double q = (double)c->heads * c->head_dim, kv = (double)c->kv_heads * c->head_dim, width = c->width;
+    double block = width * (2 * q + 2 * kv + 2 * (double)c->hidden);
+    double weights = c->layers * block + width * (double)c->vocabulary;
+    /* A query meets (length + 1) / 2 keys on average: q k and w v forward, twice that backward. What is
+     * computed again does not count. */
+    double attention = c->layers * q * 2 * ((double)length + 1) / 2;
+    return 6 * weights + 6 * attention;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The model behind sia.h, and what training, evaluation and generation ask of it.
+ *
+ *     sia_training *t;                                     a place for activations and gradients
+ *     sia_training_create(&t, m, batch, length, recompute, err);
+ *     sia_model_pack(m, true);                             after every change of the weights
+ *     sia_training_run(t, ids, targets, scale, first, &loss, err);
+ *
+ * Matrices are kept in two forms: as the table has them, and as panels for products (kernel/multiply.h), which
+ * sia_model_pack makes. Work is cut into blocks of SIA_BLOCK_ROWS tokens, or of rows of a gradient: results do
+ * not depend on the number of threads. */
+#ifndef SIA_MODEL_MODEL_H
+#define SIA_MODEL_MODEL_H
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernel/kernel.h"
+#include "kernel/matrix.h"
+#include "model/config.h"
+#include "model/parameters.h"
+
+struct sia_model {
+    sia_model_config config;
+    int threads;
+    const sia_kernel *kernel;
+    sia_parameters parameters;
+    sia_attention *attention;
+    float **forward; /* [parameters.count] panels for x W^T; NULL for what is no matrix of a product */
+    float **back;    /* panels for dy W; NULL until the model is trained */
+};
+
+/* Panels from the weights as they are now; `back` too when gradients will be asked for. */
+sia_status sia_model_pack(sia_model *m, bool back, sia_error *err);
+
+/* A target that is not scored. */
+#define SIA_NO_TARGET UINT32_MAX
+
+/* One product of a block of rows: c = beta c + a W^T, or with back: c = beta c + a W. */
+void sia_model_product(const sia_model *m, const sia_parameter *w, bool back, int64_t rows, const float *a,
+                       float *c, float beta);
+
+/* Rows [tokens, vocabulary] of logits that one chunk of the loss holds: at most 32 MB of them. */
+int64_t sia_loss_rows(const sia_model_config *config);
+
+/* ------------------------------------------------------------------------------------------------ training */
+
+typedef struct sia_training sia_training;
+
+/* For `batch` sequences of `length`. With recompute, a layer keeps its input alone and is computed again for
+ * its gradient: a third more work, a tenth of the memory. */
+sia_status sia_training_create(sia_training **t, sia_model *m, int64_t batch, int64_t length, bool recompute,
+                               sia_error *err);
+void sia_training_destroy(sia_training *t);
+size_t sia_training_bytes(const sia_training *t);
+
+/* Forward and backward over ids [batch, length], targets the same shape (SIA_NO_TARGET: not scored).
+ * Gradients of scale * (sum of the losses) are written into the parameters' gradients, or added to them where
+ * add is set. *sum is the sum of the losses, *scored how many there were. */
+sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t *targets, float scale,
+                            bool add, double *sum, int64_t *scored, sia_error *err);
+
+/* Useful floating-point operations of the products and of attention for one token of a sequence of this
+ * length, forward and backward. */
+double sia_model_flops(const sia_model_config *config, int64_t length);
+
+/* The same for the products of the optimiser are in optim/muon.h. */
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The model as its definition reads, forward only, in float64: what the gradients and losses of the library
+ * are tested against. */
+#ifndef SIA_TESTS_REFERENCE_H
+#define SIA_TESTS_REFERENCE_H
+
+#include "model/model.h"
+
+typedef struct reference {
+    const sia_model *m;
+    sia_attention_config attention; /* complete */
+    sia_scheme scheme;
+    double **values; /* [tensors], copied from the model; may be changed */
+} reference;
+
+reference reference_create(const sia_model *m);
+void reference_destroy(reference *r);
+
+/* The sum of the losses over ids, targets [batch, length]; losses [batch * length] may be NULL. */
+double reference_loss(const reference *r, int64_t batch, int64_t length, const uint32_t *ids,
+                      const uint32_t *targets, double *losses);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The gradient of the whole model against central differences of the float64 model of reference.c: every
+ * scheme, every parameter tensor. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "problem.h"
+#include "reference.h"
+
+enum { BATCH = 2, LENGTH = 23, TOKENS = BATCH * LENGTH, VOCABULARY = 37 };
+
+static void fill_batch(uint32_t *ids, uint32_t *targets) {
+    for (int i = 0; i < TOKENS; i++) {
+        ids[i] = (uint32_t)sia_random_below(1, (uint64_t)i, VOCABULARY);
+        targets[i] = (uint32_t)sia_random_below(2, (uint64_t)i, VOCABULARY);
+    }
+    targets[3] = SIA_NO_TARGET; /* one that does not count */
+}
+
+/* A model none of whose tensors is 0, so that every gradient is of some size. */
+static sia_model *model_of(const char *scheme, int kv_heads, int threads) {
+    sia_model_config config = {.layers = 2,
+                               .width = 24,
+                               .heads = 2,
+                               .kv_heads = kv_heads,
+                               .head_dim = 16,
+                               .hidden = 40,
+                               .vocabulary = VOCABULARY,
+                               .train_len = 16,
+                               .seed = 5};
+    (void)snprintf(config.scheme, sizeof config.scheme, "%s", scheme);
+    sia_model *m;
+    sia_error err;
+    if (sia_model_create(&m, &config, threads, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < sia_model_tensors(m); i++) {
+        sia_tensor t = sia_model_tensor(m, i);
+        for (int64_t j = 0; j < t.rows * t.columns; j++)
+            if (t.value[j] == 0) t.value[j] = 0.3f * (float)sia_random_normal((uint64_t)i, (uint64_t)j);
+    }
+    /* Beyond the training length ntk and yarn differ from rope. */
+    if (sia_model_set_scheme(m, scheme, 64, &err)) fail_msg("%s", err.text);
+    return m;
+}
+
+static double run(sia_model *m, bool recompute, bool add, float scale) {
+    uint32_t ids[TOKENS], targets[TOKENS];
+    fill_batch(ids, targets);
+    sia_training *t;
+    sia_error err;
+    double sum;
+    int64_t scored;
+    if (sia_training_create(&t, m, BATCH, LENGTH, recompute, &err) || sia_model_pack(m, true, &err) ||
+        sia_training_run(t, ids, targets, scale, add, &sum, &scored, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(scored, TOKENS - 1);
+    sia_training_destroy(t);
+    return sum;
+}
+
+/* The largest difference over every `step`-th number of a tensor, over the largest gradient of the tensor. */
+static double difference(const reference *r, int which) {
+    uint32_t ids[TOKENS], targets[TOKENS];
+    fill_batch(ids, targets);
+    const sia_parameter *p = &r->m->parameters.list[which];
+    int64_t count = p->rows * p->columns, step = count > 12 ? count / 12 : 1;
+    double worst = 0, most = 0;
+    const double h = 1e-5;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(p->gradient[i]));
+    for (int64_t i = 0; i < count; i += step) {
+        double *x = &r->values[which][i], before = *x;
+        *x = before + h;
+        double up = reference_loss(r, BATCH, LENGTH, ids, targets, NULL);
+        *x = before - h;
+        double down = reference_loss(r, BATCH, LENGTH, ids, targets, NULL);
+        *x = before;
+        worst = fmax(worst, fabs((up - down) / (2 * h) - p->gradient[i]));
+    }
+    return worst / most;
+}
+
+static void gradients(void **state) {
+    (void)state;
+    const double bound = 5e-6;
+    int which = 0;
+    for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
+        sia_model *m = model_of(*scheme, 1 + which++ % 2, 2);
+        double loss = run(m, false, false, 1);
+        reference r = reference_create(m);
+        uint32_t ids[TOKENS], targets[TOKENS];
+        fill_batch(ids, targets);
+        double wanted = reference_loss(&r, BATCH, LENGTH, ids, targets, NULL), worst = 0;
+        const char *name = "";
+        for (int i = 0; i < sia_model_tensors(m); i++) {
+            double error = difference(&r, i);
+            if (error > worst) name = m->parameters.list[i].name;
+            worst = fmax(worst, error);
+        }
+        printf("%-12s loss %.1e  gradients of %d tensors %.1e (%s)  bound %.0e\n", *scheme,
+               fabs(loss - wanted) / wanted, sia_model_tensors(m), worst, name, bound);
+        assert_true(fabs(loss - wanted) / wanted < 1e-6 && worst < bound);
+        reference_destroy(&r);
+        sia_model_destroy(m);
+    }
+}
+
+/* Recomputation, threads and two halves of a gradient change nothing, or only what they must. */
+static void same_bits(void **state) {
+    (void)state;
+    sia_model *one = model_of("logn+rope", 2, 1);
+    double loss = run(one, false, false, 1);
+    size_t bytes =
+        (size_t)(sia_unembedding(&one->parameters)->gradient - one->parameters.gradients) * sizeof(float);
+    for (int threads = 1; threads <= 3; threads++)
+        for (int recompute = 0; recompute < 2; recompute++) {
+            sia_model *other = model_of("logn+rope", 2, threads);
+            assert_true(run(other, recompute, false, 1) == loss);
+            assert_memory_equal(one->parameters.gradients, other->parameters.gradients, bytes);
+            sia_model_destroy(other);
+        }
+    sia_model *halves = model_of("logn+rope", 2, 2);
+    (void)run(halves, false, false, 0.5f);
+    (void)run(halves, false, true, 0.5f);
+    for (int i = 0; i < sia_model_tensors(one); i++) {
+        const sia_parameter *a = &one->parameters.list[i], *b = &halves->parameters.list[i];
+        for (int64_t j = 0; j < a->rows * a->columns; j++)
+            assert_true(fabsf(a->gradient[j] - b->gradient[j]) <= 1e-5f * (1 + fabsf(a->gradient[j])));
+    }
+    sia_model_destroy(halves);
+    sia_model_destroy(one);
+}
+
+static void each_instruction_set(void **state) {
+    (void)state;
+    double first = 0;
+    FOR_EACH_ISA (kernel) {
+        sia_model *m = model_of("si+prope", 2, 2);
+        double loss = run(m, false, false, 1);
+        printf("%-8s loss %.6f\n", kernel->name, loss);
+        if (first == 0) first = loss;
+        assert_true(fabs(loss - first) < 1e-5 * first);
+        sia_model_destroy(m);
+    }
+}
+
+/* A new model knows nothing: its loss is ln(vocabulary). */
+static void first_loss(void **state) {
+    (void)state;
+    for (const char *const *preset = sia_model_presets(); strncmp(*preset, "paper", 5) != 0; preset++) {
+        sia_model_config config;
+        sia_model *m;
+        sia_training *t;
+        sia_error err;
+        uint32_t ids[64], targets[64];
+        double sum;
+        int64_t scored;
+        assert_int_equal(sia_model_preset(*preset, &config, &err), SIA_OK);
+        if (sia_model_create(&m, &config, 2, &err)) fail_msg("%s", err.text);
+        for (uint32_t i = 0; i < 64; i++)
+            ids[i] = i * 7 % config.vocabulary, targets[i] = i * 3 % config.vocabulary;
+        if (sia_training_create(&t, m, 1, 64, false, &err) || sia_model_pack(m, true, &err) ||
+            sia_training_run(t, ids, targets, 1, false, &sum, &scored, &err))
+            fail_msg("%s", err.text);
+        printf("%-8s %lld parameters, first loss %.6f, ln(vocabulary) %.6f\n", *preset,
+               (long long)sia_model_size(m), sum / 64, log(config.vocabulary));
+        assert_true(fabs(sum / 64 - log(config.vocabulary)) < 1e-3);
+        sia_training_destroy(t);
+        sia_model_destroy(m);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(each_instruction_set), cmocka_unit_test(first_loss)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
