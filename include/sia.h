@@ -492,7 +492,8 @@ SIA_API void sia_model_destroy(sia_model *m); /* NULL is fine */
 SIA_API const sia_model_config *sia_model_settings(const sia_model *m);
 
 /* From now on attention is computed by this scheme, for texts of up to eval_len tokens: NTK and YaRN for a
- * model that was trained with rope. A scheme that asks for other weights than the model has is refused. */
+ * model that was trained with rope. A scheme that asks for other weights than the model has is refused. No
+ * session of the model may be open. */
 SIA_API sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err);
 
 /* Its tensors, in a fixed order: a vector has rows = 1. Values may be changed between calls. */
@@ -504,6 +505,50 @@ typedef struct sia_tensor {
     float *value;
 } sia_tensor;
 SIA_API sia_tensor sia_model_tensor(const sia_model *m, int i);
+
+/* ------------------------------------------------------------------------------------------------ session
+ *
+ * A text going through the model, with a KV cache: chunk by chunk, or token by token.
+ *
+ *     sia_session_create(&s, m, SIA_F16, &err);
+ *     sia_session_feed(s, ids, count, NULL, NULL, logits, &err);           logits of what comes next
+ *     next = ...;
+ *     sia_session_feed(s, &next, 1, NULL, NULL, logits, &err);
+ *     sia_session_destroy(s);
+ *
+ * Memory is that of the cache, and a constant. A session is used by one thread at a time; several may share
+ * a model as long as nobody changes its weights. */
+typedef struct sia_session sia_session;
+
+/* Packs the weights as they are now. The session borrows m. */
+SIA_API sia_status sia_session_create(sia_session **s, sia_model *m, sia_type cache, sia_error *err);
+SIA_API void sia_session_destroy(sia_session *s); /* NULL is fine */
+
+/* Appends count tokens. targets [count] and losses [count] go together, or both are NULL: losses[i] is the
+ * cross entropy of targets[i] after ids[i]. logits [vocabulary], after the last token, may be NULL. On failure
+ * the session holds what it held before. */
+SIA_API sia_status sia_session_feed(sia_session *s, const uint32_t *ids, int64_t count,
+                                    const uint32_t *targets, float *losses, float *logits, sia_error *err);
+
+SIA_API int64_t sia_session_length(const sia_session *s); /* tokens so far */
+SIA_API size_t sia_session_bytes(const sia_session *s);   /* of its caches and buffers */
+
+/* Forgets all tokens from length on. */
+SIA_API sia_status sia_session_truncate(sia_session *s, int64_t length, sia_error *err);
+
+/* Which token comes next. A field that is 0 takes the default in brackets. */
+typedef struct sia_sampling {
+    double temperature; /* 0: the most likely token */
+    int64_t top_k;      /* [all] only the k most likely */
+    double top_p;       /* [1] only the most likely whose probabilities reach this sum */
+    uint32_t limit;     /* [vocabulary] only ids below it */
+    uint64_t seed;
+} sia_sampling;
+
+/* The choice is a function of (logits, sampling, index): index counts the tokens drawn so far. Of equal
+ * logits the smaller id comes first. */
+SIA_API sia_status sia_sample(const float *logits, uint32_t vocabulary, const sia_sampling *sampling,
+                              uint64_t index, uint32_t *id, sia_error *err);
 
 #ifdef __cplusplus
 }

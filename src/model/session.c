@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A text going through the model with a KV cache for each layer (sia.h). The mathematics is that of
+ * training.c, forward alone. Each step is cut among the threads by blocks of rows and of columns of its
+ * result, so that a single token keeps all of them busy: then every weight is read once, and reading is what
+ * takes the time. */
+#include <string.h>
+
+#include "model/model.h"
+
+enum {
+    CHUNK = 768,    /* tokens that go through the layers together, at most */
+    LOSS_ROWS = 48, /* rows of logits that exist at a time for each thread */
+    COLUMNS = 128,  /* of a product in one task */
+};
+
+struct sia_session {
+    sia_model *m;
+    sia_cache **caches; /* [layers] */
+    int64_t length;
+    float *x, *y, *q, *k, *v, *z, *h, *inverse; /* [CHUNK][..] */
+    float *logits;                              /* [threads][LOSS_ROWS][vocabulary] */
+    float *memory;
+    size_t bytes;
+};
+
+/* ------------------------------------------------------------------------------------------------ creation */
+
+static sia_status make_buffers(sia_session *s, sia_error *err) {
+    const sia_model_config *c = &s->m->config;
+    int64_t q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    int64_t norms = c->heads > c->kv_heads ? c->heads : c->kv_heads;
+    const int64_t sizes[] = {CHUNK * (int64_t)c->width,
+                             CHUNK * (int64_t)c->width,
+                             CHUNK * q,
+                             CHUNK * kv,
+                             CHUNK * kv,
+                             CHUNK * q,
+                             CHUNK * (int64_t)c->hidden,
+                             CHUNK * norms,
+                             (int64_t)s->m->threads * LOSS_ROWS * (int64_t)c->vocabulary};
+    float **const arrays[] = {&s->x, &s->y, &s->q, &s->k, &s->v, &s->z, &s->h, &s->inverse, &s->logits};
+    for (int pass = 0; pass < 2; pass++) {
+        char *at = (char *)s->memory;
+        size_t used = 0;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            if (pass) *arrays[i] = (float *)(void *)(at + used);
+            used += sia_aligned((size_t)sizes[i] * sizeof(float));
+        }
+        if (pass) break;
+        s->bytes = used;
+        s->memory = sia_alloc(used, 1);
+        if (!s->memory) return sia_fail_memory(err, used, "session");
+    }
+    return SIA_OK;
+}
+
+sia_status sia_session_create(sia_session **out, sia_model *m, sia_type type, sia_error *err) {
+    if (!out || !m)
+        return sia_fail(err, SIA_ARGUMENT, "session: want a place for the result and a model, got NULL");
+    *out = NULL;
+    sia_session *s = sia_alloc(1, sizeof *s);
+    if (!s) return sia_fail_memory(err, sizeof *s, "session");
+    s->m = m;
+    s->caches = sia_alloc((size_t)m->config.layers, sizeof(sia_cache *));
+    sia_status status = s->caches ? SIA_OK : sia_fail_memory(err, sizeof(sia_cache *), "session");
+    for (int i = 0; !status && i < m->config.layers; i++)
+        status = sia_cache_create(&s->caches[i], m->attention, type, err);
+    if (!status) status = make_buffers(s, err);
+    if (!status) status = sia_model_pack(m, false, err);
+    if (status) {
+        sia_session_destroy(s);
+        return status;
+    }
+    *out = s;
+    return SIA_OK;
+}
+
+void sia_session_destroy(sia_session *s) {
+    if (!s) return;
+    for (int i = 0; s->caches && i < s->m->config.layers; i++) sia_cache_destroy(s->caches[i]);
+    sia_free(s->caches);
+    sia_free(s->memory);
+    sia_free(s);
+}
+
+int64_t sia_session_length(const sia_session *s) { return s->length; }
+
+size_t sia_session_bytes(const sia_session *s) {
+    size_t bytes = s->bytes;
+    for (int i = 0; i < s->m->config.layers; i++) bytes += sia_cache_bytes(s->caches[i]);
+    return bytes;
+}
+
+sia_status sia_session_truncate(sia_session *s, int64_t length, sia_error *err) {
+    if (!s) return sia_fail(err, SIA_ARGUMENT, "session: NULL");
+    if (length < 0 || length > s->length)
+        return sia_fail(err, SIA_ARGUMENT, "length %lld: the session holds %lld tokens", (long long)length,
+                        (long long)s->length);
+    for (int i = 0; i < s->m->config.layers; i++) {
+        /* A feed that failed may have reached some layers only. */
+        int64_t held = sia_cache_length(s->caches[i]);
+        sia_status status = held > length ? sia_cache_truncate(s->caches[i], length, err) : SIA_OK;
+        if (status) return status;
+    }
+    s->length = length;
+    return SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ steps in parallel */
+
+typedef struct product_job {
+    const sia_model *m;
+    const sia_parameter *w;
+    const float *a;
+    float *c;
+    int64_t rows;
+    float beta;
+} product_job;
+
+static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+static void product_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const product_job *job = context;
+    int64_t n = job->w->rows, k = job->w->columns, across = blocks_of(n, COLUMNS);
+    int64_t column = task % across * COLUMNS, row = task / across * SIA_BLOCK_ROWS;
+    job->m->kernel->multiply(
+        &(sia_multiply){.m = job->rows - row < SIA_BLOCK_ROWS ? job->rows - row : SIA_BLOCK_ROWS,
+                        .n = n - column < COLUMNS ? n - column : COLUMNS,
+                        .k = k,
+                        .a = job->a + row * k,
+                        .a_stride = k,
+                        .b = job->m->forward[job->w - job->m->parameters.list] + column * k,
+                        .c = job->c + row * n + column,
+                        .c_stride = n,
+                        .alpha = 1,
+                        .beta = job->beta});
+}
+
+/* c = beta c + a W^T for all rows. */
+static void product(const sia_session *s, int layer, sia_kind kind, int64_t rows, const float *a, float *c,
+                    float beta) {
+    const sia_parameter *w = sia_block_parameter(&s->m->parameters, layer, kind);
+    sia_parallel(s->m->threads, blocks_of(w->rows, COLUMNS) * blocks_of(rows, SIA_BLOCK_ROWS), product_task,
+                 &(product_job){s->m, w, a, c, rows, beta});
+}
+
+typedef struct rows_job {
+    const sia_session *s;
+    const float *x;
+    float *y;
+    int64_t rows, n, block;
+} rows_job;
+
+static void norm_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const rows_job *job = context;
+    int64_t first = task * job->block, rows = job->rows - first < job->block ? job->rows - first : job->block;
+    job->s->m->kernel->norm_rows(job->x + first * job->n, job->y + first * job->n, rows, job->n,
+                                 job->s->inverse + first);
+}
+
+static void norm(const sia_session *s, const float *x, float *y, int64_t rows, int64_t n) {
+    rows_job job = {s, x, y, rows, n, 65536 / n + 1};
+    sia_parallel(s->m->threads, blocks_of(rows, job.block), norm_task, &job);
+}
+
+static void relu_square_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const rows_job *job = context;
+    int64_t first = task * job->block, rows = job->rows - first < job->block ? job->rows - first : job->block;
+    float *h = job->y + first * job->n;
+    job->s->m->kernel->relu_square(h, h, rows * job->n);
+}
+
+/* ------------------------------------------------------------------------------------------------ layers */
+
+static sia_status layer(sia_session *s, int i, int64_t rows, sia_error *err) {
+    const sia_model_config *c = &s->m->config;
+    bool logn = s->m->parameters.per_block > SIA_KIND_LOGN;
+    norm(s, s->x, s->y, rows, c->width);
+    product(s, i, SIA_KIND_Q, rows, s->y, s->q, 0);
+    product(s, i, SIA_KIND_K, rows, s->y, s->k, 0);
+    product(s, i, SIA_KIND_V, rows, s->y, s->v, 0);
+    norm(s, s->q, s->q, rows * c->heads, c->head_dim);
+    norm(s, s->k, s->k, rows * c->kv_heads, c->head_dim);
+    sia_status status = sia_cache_append(s->caches[i], rows, s->k, s->v, err);
+    if (!status)
+        status = sia_cache_attend(
+            s->caches[i], rows, s->q,
+            logn ? sia_block_parameter(&s->m->parameters, i, SIA_KIND_LOGN)->value : NULL, s->z, NULL, err);
+    if (status) return status;
+    product(s, i, SIA_KIND_O, rows, s->z, s->x, 1);
+    norm(s, s->x, s->y, rows, c->width);
+    product(s, i, SIA_KIND_IN, rows, s->y, s->h, 0);
+    rows_job job = {s, NULL, s->h, rows, c->hidden, 65536 / c->hidden + 1};
+    sia_parallel(s->m->threads, blocks_of(rows, job.block), relu_square_task, &job);
+    product(s, i, SIA_KIND_OUT, rows, s->h, s->x, 1);
+    return SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ results */
+
+typedef struct loss_job {
+    const sia_session *s;
+    const uint32_t *targets;
+    float *losses;
+    int64_t rows;
+} loss_job;
+
+static void loss_task(void *context, int64_t task, int worker) {
+    const loss_job *job = context;
+    const sia_model *m = job->s->m;
+    int64_t first = task * LOSS_ROWS, rows = job->rows - first < LOSS_ROWS ? job->rows - first : LOSS_ROWS;
+    int64_t vocabulary = m->config.vocabulary;
+    float *logits = job->s->logits + worker * LOSS_ROWS * vocabulary;
+    sia_model_product(m, sia_unembedding(&m->parameters), false, rows, job->s->y + first * m->config.width,
+                      logits, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        uint32_t target = job->targets[first + i];
+        job->losses[first + i] = target == SIA_NO_TARGET ? 0
+                                                         : m->kernel->cross_entropy(logits + i * vocabulary,
+                                                                                    vocabulary, target, 0);
+    }
+}
+
+static sia_status feed_chunk(sia_session *s, const uint32_t *ids, int64_t rows, const uint32_t *targets,
+                             float *losses, float *logits, sia_error *err) {
+    const sia_model *m = s->m;
+    int64_t width = m->config.width;
+    const float *embedding = sia_embedding(&m->parameters)->value;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(s->y + i * width, embedding + ids[i] * width, (size_t)width * sizeof(float));
+    norm(s, s->y, s->x, rows, width);
+    for (int i = 0; i < m->config.layers; i++) {
+        sia_status status = layer(s, i, rows, err);
+        if (status) return status;
+    }
+    norm(s, s->x, s->y, rows, width);
+    if (losses)
+        sia_parallel(m->threads, blocks_of(rows, LOSS_ROWS), loss_task,
+                     &(loss_job){s, targets, losses, rows});
+    if (logits) {
+        const sia_parameter *w = sia_unembedding(&m->parameters);
+        sia_parallel(m->threads, blocks_of(w->rows, COLUMNS), product_task,
+                     &(product_job){m, w, s->y + (rows - 1) * width, logits, 1, 0});
+    }
+    s->length += rows;
+    return SIA_OK;
+}
+
+static sia_status check_ids(const sia_session *s, const uint32_t *ids, int64_t count, bool may_miss,
+                            const char *what, sia_error *err) {
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] >= s->m->config.vocabulary && !(may_miss && ids[i] == SIA_NO_TARGET))
+            return sia_fail(err, SIA_ARGUMENT, "%s %lld is token %u: the vocabulary ends at %u", what,
+                            (long long)i, ids[i], s->m->config.vocabulary);
+    return SIA_OK;
+}
+
+sia_status sia_session_feed(sia_session *s, const uint32_t *ids, int64_t count, const uint32_t *targets,
+                            float *losses, float *logits, sia_error *err) {
+    if (!s || (!ids && count))
+        return sia_fail(err, SIA_ARGUMENT, "session: want a session and tokens, got NULL");
+    if (!targets != !losses) return sia_fail(err, SIA_ARGUMENT, "session: targets and losses go together");
+    if (count < 1 || count > SIA_MAX_POSITION - s->length)
+        return sia_fail(err, SIA_ARGUMENT, "%lld tokens after %lld: want 1 to %lld in all", (long long)count,
+                        (long long)s->length, (long long)SIA_MAX_POSITION);
+    sia_status status = check_ids(s, ids, count, false, "input", err);
+    if (!status && targets) status = check_ids(s, targets, count, true, "target", err);
+    if (status) return status;
+    int64_t before = s->length;
+    for (int64_t at = 0; !status && at < count; at += CHUNK) {
+        int64_t rows = count - at < CHUNK ? count - at : CHUNK;
+        status = feed_chunk(s, ids + at, rows, targets ? targets + at : NULL, losses ? losses + at : NULL,
+                            at + rows == count ? logits : NULL, err);
+    }
+    if (status) (void)sia_session_truncate(s, before, NULL);
+    return status;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A text through the KV cache against the float64 model, in chunks of all sizes; and the choice of tokens. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "problem.h"
+#include "reference.h"
+
+enum { LENGTH = 80, VOCABULARY = 61 };
+
+static sia_model *model_of(const char *scheme, int threads) {
+    sia_model_config config = {.layers = 2,
+                               .width = 40,
+                               .heads = 2,
+                               .kv_heads = 1,
+                               .head_dim = 24,
+                               .hidden = 72,
+                               .vocabulary = VOCABULARY,
+                               .train_len = 32,
+                               .seed = 9};
+    (void)snprintf(config.scheme, sizeof config.scheme, "%s", scheme);
+    sia_model *m;
+    sia_error err;
+    if (sia_model_create(&m, &config, threads, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < sia_model_tensors(m); i++) {
+        sia_tensor t = sia_model_tensor(m, i);
+        for (int64_t j = 0; j < t.rows * t.columns; j++)
+            if (t.value[j] == 0) t.value[j] = 0.3f * (float)sia_random_normal((uint64_t)i, (uint64_t)j);
+    }
+    if (sia_model_set_scheme(m, scheme, LENGTH, &err)) fail_msg("%s", err.text);
+    return m;
+}
+
+static void text_of(uint32_t ids[LENGTH], uint32_t targets[LENGTH]) {
+    for (int i = 0; i < LENGTH; i++) ids[i] = (uint32_t)sia_random_below(1, (uint64_t)i, VOCABULARY);
+    for (int i = 0; i < LENGTH; i++) targets[i] = i + 1 < LENGTH ? ids[i + 1] : 0;
+}
+
+/* Feeds the text in pieces of `piece` tokens. */
+static void feed(sia_session *s, int piece, float losses[LENGTH], float logits[VOCABULARY]) {
+    uint32_t ids[LENGTH], targets[LENGTH];
+    sia_error err;
+    text_of(ids, targets);
+    for (int at = 0; at < LENGTH; at += piece)
+        if (sia_session_feed(s, ids + at, at + piece <= LENGTH ? piece : LENGTH - at, targets + at,
+                             losses + at, logits, &err))
+            fail_msg("%s", err.text);
+    assert_int_equal(sia_session_length(s), LENGTH);
+}
+
+static void against_reference(void **state) {
+    (void)state;
+    const struct {
+        sia_type type;
+        const char *name;
+        double bound;
+    } types[] = {{SIA_F32, "f32", 5e-6}, {SIA_F16, "f16", 3e-3}, {SIA_I8, "int8", 6e-2}};
+    const int pieces[] = {LENGTH, 33, 7, 1};
+    for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
+        sia_model *m = model_of(*scheme, 2);
+        reference r = reference_create(m);
+        uint32_t ids[LENGTH], targets[LENGTH];
+        double wanted[LENGTH];
+        text_of(ids, targets);
+        (void)reference_loss(&r, 1, LENGTH, ids, targets, wanted);
+        printf("%-12s", *scheme);
+        for (size_t type = 0; type < sizeof types / sizeof *types; type++)
+            for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
+                sia_session *s;
+                sia_error err;
+                float losses[LENGTH], logits[VOCABULARY];
+                if (sia_session_create(&s, m, types[type].type, &err)) fail_msg("%s", err.text);
+                feed(s, pieces[p], losses, logits);
+                double worst = 0, sum = 0;
+                for (int i = 0; i < LENGTH; i++) worst = fmax(worst, fabs(losses[i] - wanted[i]));
+                for (int i = 0; i < VOCABULARY; i++) sum += exp((double)logits[i]);
+                double last = log(sum) - (double)logits[targets[LENGTH - 1]];
+                worst = fmax(worst, fabs(last - wanted[LENGTH - 1]));
+                if (p == 0) printf("  %s", types[type].name);
+                printf(" %.0e", worst);
+                assert_true(worst < types[type].bound);
+                sia_session_destroy(s);
+            }
+        putchar('\n');
+        reference_destroy(&r);
+        sia_model_destroy(m);
+    }
+}
+
+static void threads_and_truncation(void **state) {
+    (void)state;
+    float first[LENGTH], again[LENGTH], logits[2][VOCABULARY];
+    for (int threads = 1; threads <= 3; threads++) {
+        sia_model *m = model_of("si+prope", threads);
+        sia_session *s;
+        sia_error err;
+        if (sia_session_create(&s, m, SIA_F32, &err)) fail_msg("%s", err.text);
+        feed(s, 9, again, logits[1]);
+        if (threads == 1) {
+            memcpy(first, again, sizeof first);
+            memcpy(logits[0], logits[1], sizeof logits[0]);
+        }
+        assert_memory_equal(first, again, sizeof first);
+        assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
+        assert_int_equal(sia_session_truncate(s, 0, &err), SIA_OK);
+        feed(s, 9, again, logits[1]);
+        assert_memory_equal(first, again, sizeof first);
+        assert_int_equal(sia_session_truncate(s, LENGTH + 1, &err), SIA_ARGUMENT);
+        uint32_t outside = VOCABULARY;
+        assert_int_equal(sia_session_feed(s, &outside, 1, NULL, NULL, NULL, &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, "input 0 is token 61: the vocabulary ends at 61");
+        assert_int_equal(sia_session_length(s), LENGTH);
+        sia_session_destroy(s);
+        sia_model_destroy(m);
+    }
+}
+
+static void schemes_that_fit(void **state) {
+    (void)state;
+    const struct {
+        const char *trained, *wanted;
+        sia_status status;
+    } cases[] = {{"rope", "rope+ntk", SIA_OK},         {"rope", "yarn", SIA_OK},
+                 {"logn+rope", "logn+ntk", SIA_OK},    {"rope", "prope", SIA_SCHEME},
+                 {"rope", "logn+rope", SIA_SCHEME},    {"prope", "si+prope", SIA_SCHEME},
+                 {"si+prope", "si+prope", SIA_OK},     {"nope", "rope", SIA_SCHEME},
+                 {"rope", "no such word", SIA_SCHEME}, {"rope+ntk", "rope", SIA_OK}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_model *m = model_of(cases[i].trained, 1);
+        assert_int_equal(sia_model_set_scheme(m, cases[i].wanted, 128, NULL), cases[i].status);
+        sia_model_destroy(m);
+    }
+}
+
+/* How often each token is drawn, against its probability. */
+static void sampling(void **state) {
+    (void)state;
+    const float logits[5] = {0, 1, 2, 1, -1};
+    const struct {
+        sia_sampling s;
+        double wanted[5];
+    } cases[] = {
+        {{.temperature = 0}, {0, 0, 1, 0, 0}},
+        {{.temperature = 1, .top_k = 1}, {0, 0, 1, 0, 0}},
+        {{.temperature = 1}, {1, exp(1), exp(2), exp(1), exp(-1)}},
+        {{.temperature = 0.5}, {1, exp(2), exp(4), exp(2), exp(-2)}},
+        {{.temperature = 1, .top_k = 2}, {0, exp(1), exp(2), 0, 0}}, /* of equal ones the smaller id */
+        {{.temperature = 1, .top_p = 0.5}, {0, 0, 1, 0, 0}},
+        {{.temperature = 1, .top_p = 0.6}, {0, exp(1), exp(2), 0, 0}},
+        {{.temperature = 1, .limit = 2}, {1, exp(1), 0, 0, 0}},
+    };
+    enum { DRAWS = 20000 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int count[5] = {0};
+        double sum = 0;
+        for (uint64_t n = 0; n < DRAWS; n++) {
+            uint32_t id;
+            sia_error err;
+            if (sia_sample(logits, 5, &cases[i].s, n, &id, &err)) fail_msg("%s", err.text);
+            count[id]++;
+        }
+        for (int j = 0; j < 5; j++) sum += cases[i].wanted[j];
+        for (int j = 0; j < 5; j++) {
+            double p = cases[i].wanted[j] / sum, error = sqrt(p * (1 - p) / DRAWS);
+            assert_true(fabs((double)count[j] / DRAWS - p) <= 4.5 * error);
+        }
+    }
+    uint32_t id;
+    const float broken[2] = {0, NAN};
+    assert_int_equal(sia_sample(broken, 2, &(sia_sampling){.temperature = 1}, 0, &id, NULL), SIA_NUMBER);
+    assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.temperature = -1}, 0, &id, NULL), SIA_ARGUMENT);
+    assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.top_p = 1.5}, 0, &id, NULL), SIA_ARGUMENT);
+    assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.limit = 6}, 0, &id, NULL), SIA_ARGUMENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference),
+                                       cmocka_unit_test(threads_and_truncation),
+                                       cmocka_unit_test(schemes_that_fit), cmocka_unit_test(sampling)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
