@@ -12,6 +12,7 @@
 #include "kernel/measure.h"
 #include "kernel/multiply.h"
 #include "kernel/pack.h"
+#include "kernel/update.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -47,6 +48,10 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .panels_from_columns = panels_from_columns,
     .strips_from_rows = strips_from_rows,
     .multiply = multiply,
+    .sum_squares = sum_squares,
+    .scale = scale,
+    .update_adam = update_adam,
+    .update_momentum = update_momentum,
     .fma_peak = fma_peak,
     .read_memory = read_memory,
 };

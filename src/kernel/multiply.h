@@ -114,10 +114,11 @@ static void multiply_last_rows(const sia_multiply *p, bool first, int64_t from, 
                              p->n - j);
 }
 
+/* Once even where k is 0: c = beta c. */
 static void multiply(const sia_multiply *p) {
     int64_t blocks = (p->k + BLOCK - 1) / BLOCK, length = blocks ? (p->k + blocks - 1) / blocks : 0;
-    int64_t whole = p->strips ? p->m : p->m / MR * MR;
-    for (int64_t from = 0; from < p->k; from += length) {
+    int64_t whole = p->strips ? p->m : p->m / MR * MR, from = 0;
+    do {
         bool first = from == 0;
         int64_t k = p->k - from < length ? p->k - from : length;
         for (int64_t j = 0; j < p->n; j += NR) {
@@ -131,7 +132,8 @@ static void multiply(const sia_multiply *p) {
             }
         }
         if (whole < p->m) multiply_last_rows(p, first, from, k, whole);
-    }
+        from += length;
+    } while (from < p->k);
 }
 
 #endif
