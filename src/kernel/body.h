@@ -13,6 +13,7 @@
 #include "kernel/multiply.h"
 #include "kernel/pack.h"
 #include "kernel/rows.h"
+#include "kernel/update.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -53,6 +54,10 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .relu_square = relu_square,
     .relu_square_back = relu_square_back,
     .cross_entropy = cross_entropy,
+    .sum_squares = sum_squares,
+    .scale = scale,
+    .update_adam = update_adam,
+    .update_momentum = update_momentum,
     .fma_peak = fma_peak,
     .read_memory = read_memory,
 };

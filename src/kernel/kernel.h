@@ -110,6 +110,17 @@ typedef struct sia_multiply {
     float alpha, beta;
 } sia_multiply;
 
+/* ---------------------------------------------------------------------------------------------- updates */
+
+/* One step of Adam for n numbers, with g = factor * gradient:
+ *
+ *     m = beta1 m + rest1 g        v = beta2 v + rest2 g^2        value = keep value - rate m / (root sqrt(v) + epsilon) */
+typedef struct sia_adam {
+    float *value, *m, *v;
+    const float *gradient;
+    float factor, beta1, rest1, beta2, rest2, rate, root, epsilon, keep;
+} sia_adam;
+
 /* ---------------------------------------------------------------------------------------------- the table */
 
 typedef struct sia_kernel {
@@ -168,6 +179,13 @@ typedef struct sia_kernel {
     void (*relu_square)(float *h, float *square, int64_t n);
     void (*relu_square_back)(float *h, float *d, int64_t n);
     float (*cross_entropy)(float *logits, int64_t n, uint32_t target, float scale);
+    /* The inner loops of the optimisers (update.h); arrays do not overlap. */
+    double (*sum_squares)(const float *x, int64_t n);
+    void (*scale)(float *x, int64_t n, float factor);
+    void (*update_adam)(const sia_adam *p, int64_t n);
+    /* With g = factor * gradient: buffer = momentum buffer + g, out = g + momentum buffer (Nesterov). */
+    void (*update_momentum)(const float *gradient, float factor, float momentum, float *buffer, float *out,
+                            int64_t n);
 
     /* For `sia bench`: multiply-adds in registers alone, and a pass over memory. */
     double (*fma_peak)(int64_t rounds);                   /* floating-point operations done */

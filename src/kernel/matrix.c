@@ -56,14 +56,16 @@ void sia_product_run(const sia_product *p, float *work) {
     const sia_kernel *kernel = sia_kernel_get();
     int64_t length = block_length(p->k);
     float *strips = work + sia_panel_floats(length, p->n);
-    for (int64_t from = 0; from < p->k; from += length) {
+    int64_t from = 0;
+    do { /* once even where k is 0: c = beta c */
         int64_t k = p->k - from < length ? p->k - from : length;
         if (p->b_transposed)
             kernel->panels_from_columns(p->b + from, p->b_stride, k, p->n, work);
         else
             kernel->panels_from_rows(p->b + from * p->b_stride, p->b_stride, k, p->n, work);
         multiply_rows(p, kernel, from, k, work, strips);
-    }
+        from += length;
+    } while (from < p->k);
 }
 
 void sia_mirror(float *c, int64_t n, int64_t stride) {

@@ -135,14 +135,15 @@ static void multiply_one_row(const sia_multiply *p) {
     }
 }
 
+/* Once even where k is 0: c = beta c. */
 static void multiply(const sia_multiply *p) {
     if (p->m == 1 && !p->strips) {
         multiply_one_row(p);
         return;
     }
     int64_t blocks = (p->k + BLOCK - 1) / BLOCK, length = blocks ? (p->k + blocks - 1) / blocks : 0;
-    int64_t whole = p->strips ? p->m : p->m / MR * MR;
-    for (int64_t from = 0; from < p->k; from += length) {
+    int64_t whole = p->strips ? p->m : p->m / MR * MR, from = 0;
+    do {
         bool first = from == 0;
         int64_t k = p->k - from < length ? p->k - from : length;
         for (int64_t j = 0; j < p->n; j += NR) {
@@ -156,7 +157,8 @@ static void multiply(const sia_multiply *p) {
             }
         }
         if (whole < p->m) multiply_last_rows(p, first, from, k, whole);
-    }
+        from += length;
+    } while (from < p->k);
 }
 
 #endif

@@ -5,10 +5,10 @@
 #define SIA_MODEL_GROUP_H
 
 typedef enum sia_group {
-    SIA_GROUP_EMBEDDING,
-    SIA_GROUP_MATRIX, /* the matrices of the blocks */
-    SIA_GROUP_UNEMBEDDING,
-    SIA_GROUP_SCALAR,
+    SIA_GROUP_EMBEDDING,   /* Adam */
+    SIA_GROUP_MATRIX,      /* Muon: the matrices of the blocks */
+    SIA_GROUP_UNEMBEDDING, /* Adam */
+    SIA_GROUP_SCALAR,      /* Adam; no weight decay */
     SIA_GROUPS,
 } sia_group;
 

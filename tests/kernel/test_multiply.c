@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Matrix products against a loop in float64: every edge of tiles, panels and blocks, transposed and not,
+ * strides, factors, symmetric results, on every instruction set. Arrays are allocated to the last number, so
+ * that the address sanitizer sees a step outside; the gaps between rows hold NaN, and must keep it. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "kernel/matrix.h"
+#include "problem.h"
+
+/* Of an element: |error| / (|alpha| sum |a b| + |beta c|). Float sums of k terms err by some 2^-24 sqrt(k). */
+static const double BOUND = 1e-6;
+
+/* Numbers of a matrix with `gap` floats of NaN between its rows; nothing behind the last row. */
+typedef struct matrix {
+    int64_t rows, columns, stride;
+    float *x;
+} matrix;
+
+static matrix matrix_create(int64_t rows, int64_t columns, int64_t gap, uint64_t seed) {
+    matrix m = {rows, columns, columns + gap, NULL};
+    int64_t floats = rows ? (rows - 1) * m.stride + columns : 0;
+    m.x = malloc((size_t)floats * sizeof(float));
+    assert_true(m.x || floats == 0);
+    for (int64_t i = 0; i < floats; i++)
+        m.x[i] = i % m.stride < columns ? (float)sia_random_normal(seed, (uint64_t)i) : NAN;
+    return m;
+}
+
+static bool gaps_kept(const matrix *m) {
+    for (int64_t i = 0; i + 1 < m->rows; i++)
+        for (int64_t j = m->columns; j < m->stride; j++)
+            if (!isnan(m->x[i * m->stride + j])) return false;
+    return true;
+}
+
+typedef struct problem_of_products {
+    int64_t m, n, k, gap;
+    bool a_transposed, b_transposed, upper;
+    float alpha, beta;
+} product_case;
+
+static double element_error(const product_case *p, const matrix *a, const matrix *b, double before, int64_t i,
+                            int64_t j, double found) {
+    double sum = 0, size = 0;
+    for (int64_t l = 0; l < p->k; l++) {
+        double x = p->a_transposed ? a->x[l * a->stride + i] : a->x[i * a->stride + l];
+        double y = p->b_transposed ? b->x[j * b->stride + l] : b->x[l * b->stride + j];
+        sum += x * y;
+        size += fabs(x * y);
+    }
+    double want = p->alpha * sum, scale = fabs(p->alpha) * size;
+    if (p->beta != 0) want += p->beta * before, scale += fabs(p->beta * before);
+    if (!isfinite(found)) return INFINITY;
+    return scale > 0 ? fabs(found - want) / scale : fabs(found - want);
+}
+
+/* The rows that are compared in full: all of a small matrix, of a large one the edges of its blocks. */
+static bool row_is_checked(int64_t i, int64_t rows) {
+    return rows <= 40 || i % 48 <= 1 || i % 48 >= 46 || rows - i <= 2;
+}
+
+static double product_error(const product_case *p) {
+    matrix a = p->a_transposed ? matrix_create(p->k, p->m, p->gap, 1) : matrix_create(p->m, p->k, p->gap, 1);
+    matrix b = p->b_transposed ? matrix_create(p->n, p->k, p->gap, 2) : matrix_create(p->k, p->n, p->gap, 2);
+    if (p->upper) { /* a a', or a' a */
+        free(b.x);
+        b = a;
+    }
+    matrix c = matrix_create(p->m, p->n, p->gap, 3), before = matrix_create(p->m, p->n, p->gap, 3);
+    if (p->upper) sia_mirror(c.x, p->m, c.stride), sia_mirror(before.x, p->m, before.stride);
+    if (p->beta == 0)
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t j = 0; j < p->n; j++) c.x[i * c.stride + j] = NAN; /* must not be read */
+    sia_product product = {
+        p->m, p->n,     p->k,     a.x,     a.stride, p->a_transposed, b.x, b.stride, p->b_transposed,
+        c.x,  c.stride, p->alpha, p->beta, p->upper};
+    /* As many floats as were asked for; aligned memory is rounded up, so the end is checked by hand too. */
+    int64_t floats = sia_product_floats(&product);
+    float *work = sia_alloc((size_t)floats + 16, sizeof(float));
+    assert_non_null(work);
+    for (int64_t i = 0; i < floats + 16; i++) work[i] = NAN;
+    sia_product_run(&product, work);
+    for (int64_t i = floats; i < floats + 16; i++) assert_true(isnan(work[i]));
+    if (p->upper) sia_mirror(c.x, p->m, c.stride);
+
+    double worst = gaps_kept(&c) ? 0 : INFINITY;
+    for (int64_t i = 0; i < p->m; i++) {
+        if (!row_is_checked(i, p->m)) continue;
+        for (int64_t j = 0; j < p->n; j++)
+            worst = fmax(worst, element_error(p, &a, &b, before.x[i * before.stride + j], i, j,
+                                              c.x[i * c.stride + j]));
+    }
+    sia_free(work);
+    free(a.x);
+    if (!p->upper) free(b.x);
+    free(c.x);
+    free(before.x);
+    return worst;
+}
+
+static bool check(const sia_kernel *kernel, const product_case *p) {
+    double error = product_error(p);
+    bool good = error < BOUND;
+    if (!good)
+        printf("%-9s %lld x %lld x %lld%s%s%s gap %lld alpha %g beta %g: error %.1e, bound %.0e: FAILED\n",
+               kernel->name, (long long)p->m, (long long)p->n, (long long)p->k, p->a_transposed ? " a'" : "",
+               p->b_transposed ? " b'" : "", p->upper ? " upper" : "", (long long)p->gap, (double)p->alpha,
+               (double)p->beta, error, BOUND);
+    return good;
+}
+
+static const float factors[][2] = {{1, 0}, {-0.5f, 0}, {1, 1}, {2.0315f, -4.775f}, {0, 0.5f}};
+enum { FACTORS = sizeof factors / sizeof *factors };
+
+/* Every pair of edges of a tile, with few and with odd numbers of terms. */
+static void small_shapes(void **state) {
+    (void)state;
+    bool good = true;
+    int cases = 0;
+    FOR_EACH_ISA (kernel) {
+        const int64_t m[] = {1, kernel->tile - 1, kernel->tile, kernel->tile + 1, 2 * kernel->tile + 1};
+        const int64_t n[] = {
+            1, 7, 8, 9, kernel->panel - 1, kernel->panel, kernel->panel + 1, 2 * kernel->panel + 3};
+        const int64_t k[] = {1, 2, 7, 8, 33};
+        for (int i = 0; i < 5 * 8 * 5; i++)
+            for (int form = 0; form < 4; form++, cases++) {
+                const float *f = factors[cases % FACTORS];
+                product_case p = {m[i % 5], n[i / 5 % 8], k[i / 40], cases % 3, form & 1,
+                                  form & 2, false,        f[0],      f[1]};
+                good = check(kernel, &p) && good;
+            }
+    }
+    printf("%d small products, bound %.0e\n", cases, BOUND);
+    assert_true(good);
+}
+
+/* The edges of blocks of rows (96) and of terms (384). */
+static void block_edges(void **state) {
+    (void)state;
+    const int64_t shapes[][3] = {
+        {95, 17, 383}, {96, 16, 384}, {97, 33, 385}, {193, 31, 769}, {20, 385, 97},   {385, 20, 96},
+        {3, 769, 5},   {769, 3, 95},  {1, 1, 769},   {13, 96, 768},  {192, 40, 1153}, {96, 384, 10},
+    };
+    bool good = true;
+    int cases = 0;
+    FOR_EACH_ISA (kernel)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int form = 0; form < 4; form++, cases++) {
+                const float *f = factors[cases % FACTORS];
+                product_case p = {shapes[i][0], shapes[i][1], shapes[i][2], cases % 2 * 5, form & 1,
+                                  form & 2,     false,        f[0],         f[1]};
+                good = check(kernel, &p) && good;
+            }
+    printf("%d products at the edges of blocks, bound %.0e\n", cases, BOUND);
+    assert_true(good);
+}
+
+static void symmetric_results(void **state) {
+    (void)state;
+    const int64_t sizes[] = {1, 5, 6, 7, 31, 47, 48, 49, 95, 96, 97, 130, 193, 385}, terms[] = {1, 50, 385};
+    bool good = true;
+    int cases = 0;
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 14 * 3; i++, cases++) {
+            int64_t n = sizes[i % 14];
+            const float *f = factors[cases % FACTORS];
+            product_case p = {n, n, terms[i / 14], cases % 2 * 3, cases & 1, !(cases & 1), true, f[0], f[1]};
+            good = check(kernel, &p) && good;
+        }
+    printf("%d symmetric products, bound %.0e\n", cases, BOUND);
+    assert_true(good);
+}
+
+/* A sum without terms is 0: c = beta c. */
+static void no_terms(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel) {
+        for (int i = 0; i < FACTORS; i++) {
+            product_case p = {7, 19, 0, 2, false, false, false, factors[i][0], factors[i][1]};
+            assert_true(check(kernel, &p));
+        }
+    }
+}
+
+/* No element depends on rows that are computed beside it: the rows of a product can be cut at blocks. */
+static void cut_at_blocks(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel) {
+        matrix a = matrix_create(250, 100, 0, 1), b = matrix_create(100, 70, 0, 2);
+        matrix whole = matrix_create(250, 70, 0, 3), parts = matrix_create(250, 70, 0, 3);
+        sia_product p = {.m = 250,
+                         .n = 70,
+                         .k = 100,
+                         .a = a.x,
+                         .a_stride = 100,
+                         .b = b.x,
+                         .b_stride = 70,
+                         .c = whole.x,
+                         .c_stride = 70,
+                         .alpha = 0.7f,
+                         .beta = 0.3f};
+        float *work = sia_alloc((size_t)sia_product_floats(&p), sizeof(float));
+        sia_product_run(&p, work);
+        for (int64_t row = 0; row < 250; row += SIA_BLOCK_ROWS) {
+            p.m = 250 - row < SIA_BLOCK_ROWS ? 250 - row : SIA_BLOCK_ROWS;
+            p.a = a.x + row * 100;
+            p.c = parts.x + row * 70;
+            sia_product_run(&p, work);
+        }
+        assert_memory_equal(whole.x, parts.x, 250 * 70 * sizeof(float));
+        sia_free(work);
+        free(a.x);
+        free(b.x);
+        free(whole.x);
+        free(parts.x);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),   cmocka_unit_test(symmetric_results),
+        cmocka_unit_test(no_terms),     cmocka_unit_test(cut_at_blocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
