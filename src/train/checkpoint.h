@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checkpoints: RUN/step-000500/model.safetensors and optimizer.safetensors, whole or absent.
+ *
+ * Saving:
+ *
+ *     sia_tensor_entry model[] = {{"embed.weight", embed, 2, {50257, 768}}, ...}, optimizer[] = {...};
+ *     sia_pair metadata[] = {{"config", json}, {"tokens", "65536000"}};
+ *     status = sia_checkpoint_save(run, 500, &(sia_tensor_table){model, 12}, &(sia_tensor_table){optimizer, 24},
+ *                                  metadata, 2, 3, err);                         keeps the last 3
+ *
+ * Loading: the metadata comes first, for it says which tensors there have to be.
+ *
+ *     sia_checkpoint *c;
+ *     if (sia_checkpoint_open(&c, "runs/si", &(sia_checkpoint_choice){.newest = true}, err)) return err->status;
+ *     ... sia_checkpoint_metadata(c, "config") ...
+ *     status = sia_checkpoint_read(c, &model, &optimizer, err);
+ *     sia_checkpoint_close(c);
+ */
+#ifndef SIA_TRAIN_CHECKPOINT_H
+#define SIA_TRAIN_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sia.h"
+#include "train/run.h"
+
+enum { SIA_TENSOR_ENTRY_DIMS = 4 };
+
+/* A float32 tensor, row-major, by its name in the file. Saving reads data, loading writes it. */
+typedef struct sia_tensor_entry {
+    const char *name;
+    float *data;
+    int dims;
+    int64_t shape[SIA_TENSOR_ENTRY_DIMS];
+} sia_tensor_entry;
+
+typedef struct sia_tensor_table {
+    const sia_tensor_entry *entries;
+    int64_t count;
+} sia_tensor_table;
+
+typedef struct sia_pair {
+    const char *key, *value;
+} sia_pair;
+
+/* --------------------------------------------------------------------------------------------------- saving */
+
+/* Writes both files, each with the metadata and "step"; replaces a checkpoint of the same step. On failure
+ * (a full disk) all checkpoints are as they were, and nothing half-written stays. After success the oldest
+ * beyond `keep` are removed, never this one; keep 0 keeps all. optimizer may be NULL: an empty file. */
+sia_status sia_checkpoint_save(sia_run *run, int64_t step, const sia_tensor_table *model,
+                               const sia_tensor_table *optimizer, const sia_pair *metadata, int64_t pairs,
+                               int64_t keep, sia_error *err);
+
+/* Removes the checkpoints of larger steps: a run that goes on from an older one leaves them behind. */
+sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err);
+
+/* -------------------------------------------------------------------------------------------------- loading */
+
+/* The steps of the checkpoints of a run's folder in rising order, by number. Freed with free; NULL for none. */
+sia_status sia_checkpoint_list(const char *folder, int64_t **steps, int64_t *count, sia_error *err);
+
+typedef struct sia_checkpoint_choice {
+    bool newest;       /* the newest one; else that of `step` */
+    bool skip_damaged; /* with newest: the newest one that is whole */
+    bool model_only;   /* the optimiser's file is not looked at, and may be absent */
+    int64_t step;
+} sia_checkpoint_choice;
+
+typedef struct sia_checkpoint sia_checkpoint;
+
+/* Maps and checks both files: every byte has its place, both are of the step that their folder names. A
+ * damaged checkpoint is SIA_FORMAT or SIA_FILE with a sentence that says which file and why. */
+sia_status sia_checkpoint_open(sia_checkpoint **c, const char *folder, const sia_checkpoint_choice *choice,
+                               sia_error *err);
+void sia_checkpoint_close(sia_checkpoint *c); /* NULL is fine */
+
+int64_t sia_checkpoint_step(const sia_checkpoint *c);
+const char *sia_checkpoint_metadata(const sia_checkpoint *c, const char *key); /* of the model; or NULL */
+
+/* Why a newer checkpoint was skipped, a sentence for a person; NULL when this is the newest. */
+const char *sia_checkpoint_skipped(const sia_checkpoint *c);
+
+/* Copies the tensors. Both files must hold the tensors of their table, no more, no fewer, each a float32 of
+ * the table's shape; else SIA_FORMAT, and no data was touched. A NULL table leaves its file unread. */
+sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *model,
+                               const sia_tensor_table *optimizer, sia_error *err);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A run's folder, its lock and its logs: see run.h. */
+#include "train/run.h"
+
+#include <errno.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/folder.h"
+
+struct sia_run {
+    char *folder;
+    int lock; /* -1: not held */
+    bool empty;
+    struct {
+        char *path;
+        int fd; /* -1: not opened yet, so that a run without evaluation has no empty file */
+    } logs[SIA_RUN_LOGS];
+};
+
+static const char *const log_names[SIA_RUN_LOGS] = {"metrics.jsonl", "eval.jsonl"};
+
+/* ---------------------------------------------------------------------------------------------- the folder */
+
+/* The holder's number is in the file for the sentence alone; it is the lock that counts, and the file stays
+ * for ever: one who removed it could hold the lock of a file that is gone. */
+static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
+    run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (run->lock < 0) return sia_fail_file(err, path);
+    int result;
+    do result = flock(run->lock, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EWOULDBLOCK) return sia_fail_file(err, path);
+    if (result != 0) {
+        char holder[24] = {0};
+        ssize_t got = pread(run->lock, holder, sizeof holder - 1, 0);
+        if (got <= 0 || strspn(holder, "0123456789") != (size_t)got)
+            (void)snprintf(holder, sizeof holder, "?");
+        return sia_fail(err, SIA_BUSY, "%s: process %s is at work in this run", run->folder, holder);
+    }
+    char number[24];
+    int length = snprintf(number, sizeof number, "%ld", (long)getpid());
+    if (ftruncate(run->lock, 0) != 0 || pwrite(run->lock, number, (size_t)length, 0) != length)
+        (void)ftruncate(run->lock, 0); /* a full disk: the lock holds without a number */
+    return SIA_OK;
+}
+
+static sia_status look_for_others(sia_run *run, sia_error *err) {
+    DIR *folder = opendir(run->folder);
+    if (!folder) return sia_fail_file(err, run->folder);
+    run->empty = true;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, "lock") != 0)
+            run->empty = false;
+    }
+    (void)closedir(folder);
+    return SIA_OK;
+}
+
+/* A process that was killed while it wrote a line left the start of it. */
+static sia_status cut_partial_line(const char *path, sia_error *err) {
+    sia_map map;
+    if (access(path, F_OK) != 0) return SIA_OK;
+    sia_status status = sia_map_open(&map, path, err);
+    if (status) return status;
+    size_t whole = map.size, size = map.size;
+    while (whole && map.bytes[whole - 1] != '\n') whole--;
+    sia_map_close(&map);
+    if (whole != size && truncate(path, (off_t)whole) != 0) status = sia_fail_file(err, path);
+    return status;
+}
+
+static sia_status open_folder(sia_run *run, sia_error *err) {
+    sia_status status = sia_folder_ensure(run->folder, err);
+    char *lock = sia_folder_path(run->folder, "lock");
+    if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
+    free(lock);
+    if (!status) status = sia_folder_clean(run->folder, err);
+    if (!status) status = look_for_others(run, err);
+    for (int i = 0; !status && i < SIA_RUN_LOGS; i++) {
+        run->logs[i].path = sia_folder_path(run->folder, log_names[i]);
+        status = run->logs[i].path ? cut_partial_line(run->logs[i].path, err)
+                                   : sia_fail_memory(err, 16, run->folder);
+    }
+    return status;
+}
+
+sia_status sia_run_open(sia_run **result, const char *folder, sia_error *err) {
+    *result = NULL;
+    sia_run *run = calloc(1, sizeof *run);
+    if (!run) return sia_fail_memory(err, sizeof *run, folder);
+    run->lock = -1;
+    for (int i = 0; i < SIA_RUN_LOGS; i++) run->logs[i].fd = -1;
+    run->folder = strdup(folder);
+    sia_status status = run->folder ? open_folder(run, err) : sia_fail_memory(err, strlen(folder), folder);
+    if (status) {
+        sia_run_close(run);
+        return status;
+    }
+    *result = run;
+    return SIA_OK;
+}
+
+void sia_run_close(sia_run *run) {
+    if (!run) return;
+    for (int i = 0; i < SIA_RUN_LOGS; i++) {
+        if (run->logs[i].fd >= 0) (void)close(run->logs[i].fd);
+        free(run->logs[i].path);
+    }
+    if (run->lock >= 0) (void)close(run->lock);
+    free(run->folder);
+    free(run);
+}
+
+const char *sia_run_folder(const sia_run *run) { return run->folder; }
+
+bool sia_run_empty(const sia_run *run) { return run->empty; }
+
+/* ------------------------------------------------------------------------------------------------- the logs */
+
+/* All of the line and its end in one call where the system allows it, and nothing of it after a failure. */
+static sia_status write_line(int fd, const char *path, const char *line, sia_error *err) {
+    struct stat before;
+    if (fstat(fd, &before) != 0) return sia_fail_file(err, path);
+    size_t length = strlen(line), done = 0;
+    while (done <= length) {
+        struct iovec parts[2] = {{(char *)line + done, length - done}, {"\n", 1}};
+        ssize_t n = writev(fd, parts, 2);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            sia_status status = sia_fail_file(err, path);
+            (void)ftruncate(fd, before.st_size);
+            return status;
+        }
+        done += (size_t)n;
+    }
+    return SIA_OK;
+}
+
+sia_status sia_run_append(sia_run *run, sia_run_log log, const char *line, sia_error *err) {
+    const char *path = run->logs[log].path;
+    if (strchr(line, '\n'))
+        return sia_fail(err, SIA_ARGUMENT, "%s: a line with a line end in it: want one line", path);
+    if (run->logs[log].fd < 0) run->logs[log].fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (run->logs[log].fd < 0) return sia_fail_file(err, path);
+    return write_line(run->logs[log].fd, path, line, err);
+}
+
+sia_status sia_run_sync(sia_run *run, sia_error *err) {
+    for (int i = 0; i < SIA_RUN_LOGS; i++) {
+        int result = 0;
+        if (run->logs[i].fd < 0) continue;
+        do result = fdatasync(run->logs[i].fd);
+        while (result != 0 && errno == EINTR);
+        if (result != 0) return sia_fail_file(err, run->logs[i].path);
+    }
+    return SIA_OK;
+}
+
+/* Whether a line belongs to a step that will come again. */
+static sia_status read_step(const char *line, size_t length, const char *path, int64_t number, int64_t step,
+                            bool *later, sia_error *err) {
+    json_error_t where;
+    json_t *object = json_loadb(line, length, 0, &where);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return sia_fail(err, SIA_FORMAT, "%s: line %lld: want a JSON object", path, (long long)number);
+    }
+    json_t *found = json_object_get(object, "step");
+    *later =
+        json_is_integer(found) ? json_integer_value(found) > step : json_number_value(found) > (double)step;
+    json_decref(object);
+    return SIA_OK;
+}
+
+/* The lines that stay, to out; to nowhere for NULL. */
+static sia_status copy_lines(const sia_map *map, const char *path, int64_t step, sia_output *out,
+                             int64_t *dropped, sia_error *err) {
+    sia_status status = SIA_OK;
+    int64_t number = 0;
+    *dropped = 0;
+    for (size_t at = 0; !status && at < map->size;) {
+        const char *line = map->bytes + at, *end = memchr(line, '\n', map->size - at);
+        size_t length = end ? (size_t)(end - line) : map->size - at;
+        bool later = false;
+        status = read_step(line, length, path, ++number, step, &later, err);
+        if (!status && !later && out) status = sia_output_write(out, line, length, err);
+        if (!status && !later && out) status = sia_output_write(out, "\n", 1, err);
+        *dropped += later;
+        at += length + (end != NULL);
+    }
+    return status;
+}
+
+static sia_status rewind_log(const char *path, int64_t step, sia_error *err) {
+    sia_map map;
+    sia_output *out = NULL;
+    int64_t dropped = 0;
+    if (access(path, F_OK) != 0) return SIA_OK;
+    sia_status status = sia_map_open(&map, path, err);
+    if (status) return status;
+    status = copy_lines(&map, path, step, NULL, &dropped, err);
+    if (!status && dropped) {
+        status = sia_output_open(&out, path, err);
+        if (!status) status = copy_lines(&map, path, step, out, &dropped, err);
+        if (!status)
+            status = sia_output_commit(out, err);
+        else
+            sia_output_abandon(out);
+    }
+    sia_map_close(&map);
+    return status;
+}
+
+sia_status sia_run_rewind(sia_run *run, int64_t step, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < SIA_RUN_LOGS; i++) {
+        /* The file under the name will be another one. */
+        if (run->logs[i].fd >= 0) (void)close(run->logs[i].fd);
+        run->logs[i].fd = -1;
+        status = rewind_log(run->logs[i].path, step, err);
+    }
+    return status;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Folders that are whole or absent, in both ways of replacing one, and what a kill between two renames
+ * leaves. */
+#include "base/file.h"
+#include "base/folder.h"
+#include "support.h"
+
+/* A folder of one file, or of none for NULL. */
+static void make(const char *name, const char *content) {
+    char file[200];
+    assert_int_equal(mkdir(in_scratch(name), 0777), 0);
+    (void)snprintf(file, sizeof file, "%s/file", name);
+    if (content) (void)write_text(file, content);
+}
+
+static void assert_content(const char *name, const char *content) {
+    char file[200], *bytes;
+    size_t size;
+    (void)snprintf(file, sizeof file, "%s/file", name);
+    OK(sia_file_read(in_scratch(file), 100, &bytes, &size, &said));
+    assert_string_equal(bytes, content);
+    free(bytes);
+}
+
+static void test_commit(void **state) {
+    (void)state;
+    for (int exchange = 0; exchange < 2; exchange++) {
+        for (int before = 0; before < 3; before++) { /* absent, empty, with a file */
+            char *temporary, *path, file[200];
+            assert_int_equal(mkdir(in_scratch("run"), 0777), 0);
+            if (before) make("run/one", before == 2 ? "old" : NULL);
+            OK(sia_folder_create(&temporary, in_scratch("run/one"), &said));
+            (void)snprintf(file, sizeof file, "%s/file", temporary + strlen(scratch) + 1);
+            path = write_text(file, "new");
+            assert_true(exists(path));
+            OK(sia_folder_commit(temporary, in_scratch("run/one"), exchange, &said));
+            assert_content("run/one", "new");
+            assert_int_equal(count_entries(in_scratch("run")), 1);
+            OK(sia_folder_remove(in_scratch("run/one"), &said));
+            assert_int_equal(count_entries(in_scratch("run")), 0);
+            assert_int_equal(rmdir(in_scratch("run")), 0);
+        }
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    sia_error err;
+    char *temporary;
+    assert_int_equal(sia_folder_create(&temporary, in_scratch("absent/one"), &err), SIA_FILE);
+    assert_null(temporary);
+    assert_int_equal(sia_folder_remove(in_scratch("absent"), &err), SIA_FILE);
+    assert_int_equal(sia_folder_clean(in_scratch("absent"), &err), SIA_FILE);
+    assert_int_equal(sia_folder_ensure(in_scratch("absent/one"), &err), SIA_FILE);
+    /* In the place of a file: it stays, and the new folder is gone. */
+    assert_int_equal(mkdir(in_scratch("place"), 0777), 0);
+    (void)write_text("place/taken", "file");
+    OK(sia_folder_create(&temporary, in_scratch("place/taken"), &said));
+    assert_int_equal(sia_folder_commit(temporary, in_scratch("place/taken"), true, &err), SIA_FILE);
+    assert_int_equal(count_entries(in_scratch("place")), 1);
+    assert_true(exists(in_scratch("place/taken")));
+}
+
+/* What is removed, what stays, what comes back. */
+static void test_clean(void **state) {
+    (void)state;
+    static const char *const leftovers[] = {"a.json.tmp-0123456789ab", "x.tmp-000000000000"},
+                             *const others[] = {"a.json",
+                                                "a.tmp-0123456789a",
+                                                "a.tmp-0123456789abc",
+                                                "a.tmp-0123456789aB",
+                                                ".tmp-0123456789ab",
+                                                "tmp-0123456789ab"};
+    enum { LEFTOVERS = sizeof leftovers / sizeof *leftovers, OTHERS = sizeof others / sizeof *others };
+    char name[200];
+    assert_int_equal(mkdir(in_scratch("clean"), 0777), 0);
+    for (int i = 0; i < LEFTOVERS + OTHERS; i++) {
+        (void)snprintf(name, sizeof name, "clean/%s", i < LEFTOVERS ? leftovers[i] : others[i - LEFTOVERS]);
+        (void)write_text(name, "");
+    }
+    make("clean/step.tmp-aaaaaaaaaaaa", "half");
+    make("clean/step.tmp-aaaaaaaaaaaa/deep", "half");
+    assert_int_equal(symlink(in_scratch("clean/a.json"), in_scratch("clean/step.tmp-aaaaaaaaaaaa/link")), 0);
+    make("clean/gone.tmp-aside", "old"); /* killed between the renames */
+    make("clean/both.tmp-aside", "old"); /* killed behind them */
+    make("clean/both", "new");
+    OK(sia_folder_clean(in_scratch("clean"), &said));
+    assert_int_equal(count_entries(in_scratch("clean")), OTHERS + 2);
+    for (int i = 0; i < OTHERS; i++) {
+        (void)snprintf(name, sizeof name, "clean/%s", others[i]);
+        assert_true(exists(in_scratch(name)));
+    }
+    assert_content("clean/gone", "old");
+    assert_content("clean/both", "new");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_clean),
+    };
+    return cmocka_run_group_tests_name("folder", tests, scratch_create, scratch_destroy);
+}
