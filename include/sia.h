@@ -486,6 +486,10 @@ SIA_API sia_status sia_model_preset(const char *name, sia_model_config *config, 
  * the unembedding 0, so that the first loss is ln(vocabulary). threads: 0 for all processors. */
 SIA_API sia_status sia_model_create(sia_model **m, const sia_model_config *config, int threads,
                                     sia_error *err);
+
+/* A model with the weights of a file. path: the folder of a run (its newest checkpoint that is whole), of one
+ * checkpoint, or a model.safetensors; the configuration is in its metadata. */
+SIA_API sia_status sia_model_open(sia_model **m, const char *path, int threads, sia_error *err);
 SIA_API void sia_model_destroy(sia_model *m); /* NULL is fine */
 
 /* The configuration with every default filled in. */

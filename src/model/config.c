@@ -41,80 +41,27 @@ sia_status sia_model_preset(const char *name, sia_model_config *config, sia_erro
 }
 
 /* ------------------------------------------------------------------------------------------------ the fields
- *
- * One table for JSON and for the checks. */
-typedef enum field_kind { FIELD_INT, FIELD_INT64, FIELD_UINT32, FIELD_UINT64, FIELD_REAL } field_kind;
+ */
 
-static const struct field {
-    const char *name;
-    field_kind kind;
-    size_t offset;
-    double min, max;
-} fields[] = {
-    {"layers", FIELD_INT, offsetof(sia_model_config, layers), 1, 1024},
-    {"width", FIELD_INT, offsetof(sia_model_config, width), 8, 65536},
-    {"heads", FIELD_INT, offsetof(sia_model_config, heads), 1, 1024},
-    {"kv_heads", FIELD_INT, offsetof(sia_model_config, kv_heads), 1, 1024},
-    {"head_dim", FIELD_INT, offsetof(sia_model_config, head_dim), 8, 256},
-    {"hidden", FIELD_INT, offsetof(sia_model_config, hidden), 8, 1048576},
-    {"vocabulary", FIELD_UINT32, offsetof(sia_model_config, vocabulary), 2, 1048576},
-    {"train_len", FIELD_INT64, offsetof(sia_model_config, train_len), 1, 1073741824},
-    {"tau", FIELD_REAL, offsetof(sia_model_config, tau), 0, INFINITY},
-    {"alpha", FIELD_REAL, offsetof(sia_model_config, alpha), 0, INFINITY},
-    {"beta", FIELD_REAL, offsetof(sia_model_config, beta), 0, INFINITY},
-    {"sharp", FIELD_REAL, offsetof(sia_model_config, sharp), 0, INFINITY},
-    {"rotary_base", FIELD_REAL, offsetof(sia_model_config, rotary_base), 0, INFINITY},
-    {"prope_base", FIELD_REAL, offsetof(sia_model_config, prope_base), 0, INFINITY},
-    {"prope_share", FIELD_REAL, offsetof(sia_model_config, prope_share), 0, 1},
-    {"seed", FIELD_UINT64, offsetof(sia_model_config, seed), 0, 9e15},
-};
-enum { FIELDS = sizeof fields / sizeof fields[0] };
-
-static double field_get(const sia_model_config *config, const struct field *f) {
-    const void *at = (const char *)config + f->offset;
-    switch (f->kind) {
-    case FIELD_INT:
-        return *(const int *)at;
-    case FIELD_INT64:
-        return (double)*(const int64_t *)at;
-    case FIELD_UINT32:
-        return *(const uint32_t *)at;
-    case FIELD_UINT64:
-        return (double)*(const uint64_t *)at;
-    default:
-        return *(const double *)at;
-    }
-}
-
-static void field_set(sia_model_config *config, const struct field *f, double value) {
-    void *at = (char *)config + f->offset;
-    switch (f->kind) {
-    case FIELD_INT:
-        *(int *)at = (int)value;
-        break;
-    case FIELD_INT64:
-        *(int64_t *)at = (int64_t)value;
-        break;
-    case FIELD_UINT32:
-        *(uint32_t *)at = (uint32_t)value;
-        break;
-    case FIELD_UINT64:
-        *(uint64_t *)at = (uint64_t)value;
-        break;
-    default:
-        *(double *)at = value;
-    }
-}
-
-static sia_status check_fields(const sia_model_config *config, sia_error *err) {
-    for (int i = 0; i < FIELDS; i++) {
-        double value = field_get(config, &fields[i]);
-        if (!(value >= fields[i].min && value <= fields[i].max))
-            return sia_fail(err, SIA_ARGUMENT, "%s %g: want %g to %g", fields[i].name, value, fields[i].min,
-                            fields[i].max);
-    }
-    return SIA_OK;
-}
+const sia_field sia_model_fields[] = {
+    {"layers", SIA_FIELD_INT, offsetof(sia_model_config, layers), 1, 1024, NULL},
+    {"width", SIA_FIELD_INT, offsetof(sia_model_config, width), 8, 65536, NULL},
+    {"heads", SIA_FIELD_INT, offsetof(sia_model_config, heads), 1, 1024, NULL},
+    {"kv_heads", SIA_FIELD_INT, offsetof(sia_model_config, kv_heads), 1, 1024, NULL},
+    {"head_dim", SIA_FIELD_INT, offsetof(sia_model_config, head_dim), 8, 256, NULL},
+    {"hidden", SIA_FIELD_INT, offsetof(sia_model_config, hidden), 8, 1048576, NULL},
+    {"vocabulary", SIA_FIELD_UINT32, offsetof(sia_model_config, vocabulary), 2, 1048576, NULL},
+    {"train_len", SIA_FIELD_INT64, offsetof(sia_model_config, train_len), 1, 1073741824, NULL},
+    {"tau", SIA_FIELD_REAL, offsetof(sia_model_config, tau), 1e-9, 1e12, NULL},
+    {"alpha", SIA_FIELD_REAL, offsetof(sia_model_config, alpha), 1e-9, 1e9, NULL},
+    {"beta", SIA_FIELD_REAL, offsetof(sia_model_config, beta), 1e-9, 1e9, NULL},
+    {"sharp", SIA_FIELD_REAL, offsetof(sia_model_config, sharp), 1e-9, 1e6, NULL},
+    {"rotary_base", SIA_FIELD_REAL, offsetof(sia_model_config, rotary_base), 1e-9, 1e15, NULL},
+    {"prope_base", SIA_FIELD_REAL, offsetof(sia_model_config, prope_base), 1e-9, 1e15, NULL},
+    {"prope_share", SIA_FIELD_REAL, offsetof(sia_model_config, prope_share), 1e-9, 1, NULL},
+    {"init", SIA_FIELD_CHOICE, offsetof(sia_model_config, init), 0, 0, "paper narrow"},
+    {"seed", SIA_FIELD_UINT64, offsetof(sia_model_config, seed), 0, 9e15, NULL},
+    {0}};
 
 sia_status sia_model_config_complete(sia_model_config *c, sia_error *err) {
     if (!memchr(c->scheme, 0, sizeof c->scheme))
@@ -139,9 +86,7 @@ sia_status sia_model_config_complete(sia_model_config *c, sia_error *err) {
     if (c->rotary_base == 0) c->rotary_base = 10000.0 * (double)c->train_len / 4096;
     if (c->prope_base == 0) c->prope_base = (double)c->train_len / 4;
     if (c->prope_share == 0) c->prope_share = 0.5;
-    if (c->init != SIA_INIT_PAPER && c->init != SIA_INIT_NARROW)
-        return sia_fail(err, SIA_ARGUMENT, "init %d: want paper or narrow", (int)c->init);
-    return check_fields(c, err);
+    return sia_fields_check(c, sia_model_fields, err);
 }
 
 sia_attention_config sia_model_attention(const sia_model_config *c, int threads, int64_t eval_len) {
@@ -164,14 +109,9 @@ sia_attention_config sia_model_attention(const sia_model_config *c, int threads,
 
 json_t *sia_model_config_json(const sia_model_config *config) {
     json_t *object = json_object();
-    for (int i = 0; object && i < FIELDS; i++) {
-        double value = field_get(config, &fields[i]);
-        json_t *number = fields[i].kind == FIELD_REAL ? json_real(value) : json_integer((json_int_t)value);
-        (void)json_object_set_new(object, fields[i].name, number);
-    }
+    if (!object) return NULL;
     (void)json_object_set_new(object, "scheme", json_string(config->scheme));
-    (void)json_object_set_new(object, "init",
-                              json_string(config->init == SIA_INIT_NARROW ? "narrow" : "paper"));
+    sia_fields_write(config, sia_model_fields, object);
     return object;
 }
 
@@ -184,34 +124,6 @@ static sia_status read_scheme(sia_model_config *config, const json_t *value, con
     return status;
 }
 
-static sia_status read_init(sia_model_config *config, const json_t *value, const char *name, sia_error *err) {
-    const char *text = json_string_value(value);
-    if (text && !strcmp(text, "paper"))
-        config->init = SIA_INIT_PAPER;
-    else if (text && !strcmp(text, "narrow"))
-        config->init = SIA_INIT_NARROW;
-    else
-        return sia_fail(err, SIA_FORMAT, "%s: init: want \"paper\" or \"narrow\"", name);
-    return SIA_OK;
-}
-
-static sia_status read_number(sia_model_config *config, const char *key, const json_t *value,
-                              const char *name, sia_error *err) {
-    for (int i = 0; i < FIELDS; i++) {
-        const struct field *f = &fields[i];
-        if (strcmp(f->name, key) != 0) continue;
-        double number = json_number_value(value);
-        if (!json_is_number(value) || (f->kind != FIELD_REAL && !json_is_integer(value)))
-            return sia_fail(err, SIA_FORMAT, "%s: %s is not a %snumber", name, key,
-                            f->kind == FIELD_REAL ? "" : "whole ");
-        if (!(number >= f->min && number <= f->max))
-            return sia_fail(err, SIA_FORMAT, "%s: %s %g: want %g to %g", name, key, number, f->min, f->max);
-        field_set(config, f, number);
-        return SIA_OK;
-    }
-    return sia_fail(err, SIA_FORMAT, "%s: '%s' is no setting of a model", name, key);
-}
-
 sia_status sia_model_config_read(sia_model_config *config, const json_t *object, const char *name,
                                  sia_error *err) {
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: the model is not a JSON object", name);
@@ -219,12 +131,13 @@ sia_status sia_model_config_read(sia_model_config *config, const json_t *object,
     json_t *value;
     sia_status status = SIA_OK;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        const sia_field *field = sia_field_find(sia_model_fields, key);
         if (!strcmp(key, "scheme"))
             status = read_scheme(config, value, name, err);
-        else if (!strcmp(key, "init"))
-            status = read_init(config, value, name, err);
+        else if (field)
+            status = sia_field_read(config, field, value, name, err);
         else
-            status = read_number(config, key, value, name, err);
+            status = sia_fail(err, SIA_FORMAT, "%s: '%s' is no setting of a model", name, key);
         if (status) return status;
     }
     return SIA_OK;

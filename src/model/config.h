@@ -5,9 +5,10 @@
 #ifndef SIA_MODEL_CONFIG_H
 #define SIA_MODEL_CONFIG_H
 
-#include <jansson.h>
+#include "base/fields.h"
 
-#include "sia.h"
+/* All settings but the scheme. */
+extern const sia_field sia_model_fields[];
 
 /* Fills in what is 0 and checks all of it. */
 sia_status sia_model_config_complete(sia_model_config *config, sia_error *err);

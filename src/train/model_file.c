@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "train/model_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/safetensors.h"
+
+sia_tensor_entry *sia_model_entries(const sia_model *m) {
+    int count = sia_model_tensors(m);
+    sia_tensor_entry *entries = sia_alloc((size_t)count, sizeof *entries);
+    for (int i = 0; entries && i < count; i++) {
+        sia_tensor t = sia_model_tensor(m, i);
+        bool vector = m->parameters.list[i].kind == SIA_KIND_LOGN;
+        entries[i] = (sia_tensor_entry){.name = t.name, .data = t.value, .dims = vector ? 1 : 2};
+        entries[i].shape[0] = vector ? t.columns : t.rows;
+        entries[i].shape[1] = vector ? 0 : t.columns;
+    }
+    return entries;
+}
+
+/* The model that the metadata of a file describes; its weights are not read yet. */
+static sia_status model_of(sia_model **m, const char *config_text, const char *path, int threads,
+                           sia_error *err) {
+    if (!config_text)
+        return sia_fail(err, SIA_FORMAT, "%s: its metadata has no 'model': not a model of sia", path);
+    json_error_t at;
+    json_t *json = json_loads(config_text, JSON_REJECT_DUPLICATES, &at);
+    if (!json) return sia_fail(err, SIA_FORMAT, "%s: the model in its metadata: %s", path, at.text);
+    sia_model_config config = {0};
+    sia_status status = sia_model_config_read(&config, json, path, err);
+    json_decref(json);
+    if (!status) status = sia_model_create(m, &config, threads, err);
+    return status;
+}
+
+static sia_status load_checkpoint(sia_model **m, const char *run, const sia_checkpoint_choice *choice,
+                                  int threads, int64_t *step, sia_error *err) {
+    sia_checkpoint *c;
+    sia_status status = sia_checkpoint_open(&c, run, choice, err);
+    if (status) return status;
+    sia_tensor_entry *entries = NULL;
+    status = model_of(m, sia_checkpoint_metadata(c, "model"), run, threads, err);
+    if (!status) {
+        entries = sia_model_entries(*m);
+        status = entries
+                     ? sia_checkpoint_read(c, &(sia_tensor_table){entries, sia_model_tensors(*m)}, NULL, err)
+                     : sia_fail_memory(err, sizeof *entries, "model");
+    }
+    if (!status && step) *step = sia_checkpoint_step(c);
+    sia_free(entries);
+    sia_checkpoint_close(c);
+    return status;
+}
+
+static sia_status copy_tensors(sia_model *m, const sia_safetensors *file, const char *path, sia_error *err) {
+    sia_tensor_entry *entries = sia_model_entries(m);
+    sia_status status = entries ? SIA_OK : sia_fail_memory(err, sizeof *entries, "model");
+    int count = sia_model_tensors(m);
+    if (!status && sia_safetensors_count(file) != count)
+        status = sia_fail(err, SIA_FORMAT, "%s: holds %lld tensors, its model has %d", path,
+                          (long long)sia_safetensors_count(file), count);
+    for (int i = 0; !status && i < count; i++) {
+        const sia_stored_tensor *tensor;
+        status = sia_safetensors_want(file, entries[i].name, SIA_DTYPE_F32, entries[i].dims, entries[i].shape,
+                                      &tensor, err);
+        if (!status) memcpy(entries[i].data, tensor->data, tensor->bytes);
+    }
+    sia_free(entries);
+    return status;
+}
+
+static sia_status load_file(sia_model **m, const char *path, int threads, int64_t *step, sia_error *err) {
+    sia_safetensors *file;
+    sia_status status = sia_safetensors_open(&file, path, err);
+    if (status) return status;
+    status = model_of(m, sia_safetensors_metadata(file, "model"), path, threads, err);
+    if (!status) status = copy_tensors(*m, file, path, err);
+    const char *number = sia_safetensors_metadata(file, "step");
+    if (!status && step) *step = number ? atoll(number) : 0;
+    sia_safetensors_close(file);
+    return status;
+}
+
+/* The folder above path, "." when it has none. */
+static char *above(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length ? strndup(path, length) : strdup(".");
+}
+
+/* The number of "step-000500", -1 for another name. */
+static int64_t step_in_name(const char *path) {
+    const char *name = strrchr(path, '/');
+    for (; name && name > path && !name[1]; name = memrchr(path, '/', (size_t)(name - path))) continue;
+    name = name ? name + 1 : path;
+    char *end;
+    if (strncmp(name, "step-", 5) != 0) return -1;
+    long long number = strtoll(name + 5, &end, 10);
+    return (*end == 0 || *end == '/') && end > name + 5 ? number : -1;
+}
+
+sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t *step, char **run,
+                          sia_error *err) {
+    *m = NULL;
+    struct stat info;
+    if (stat(path, &info) != 0) return sia_fail_file(err, path);
+    bool folder = S_ISDIR(info.st_mode);
+    int64_t number = folder ? step_in_name(path) : -1;
+    char *home;
+    sia_status status;
+    if (!folder) {
+        char *step_folder = above(path);
+        home = step_folder && step_in_name(step_folder) >= 0 ? above(step_folder)
+                                                             : strdup(step_folder ? step_folder : ".");
+        free(step_folder);
+        status = load_file(m, path, threads, step, err);
+    } else if (number >= 0) {
+        home = above(path);
+        status =
+            load_checkpoint(m, home ? home : ".",
+                            &(sia_checkpoint_choice){.step = number, .model_only = true}, threads, step, err);
+    } else {
+        home = strdup(path);
+        status = load_checkpoint(
+            m, path, &(sia_checkpoint_choice){.newest = true, .skip_damaged = true, .model_only = true},
+            threads, step, err);
+    }
+    if (!status && run && home) {
+        *run = home;
+        home = NULL;
+    }
+    free(home);
+    if (status) {
+        sia_model_destroy(*m);
+        *m = NULL;
+    }
+    return status;
+}
+
+sia_status sia_model_open(sia_model **m, const char *path, int threads, sia_error *err) {
+    if (!m || !path)
+        return sia_fail(err, SIA_ARGUMENT, "model: want a place for the result and a path, got NULL");
+    return sia_model_load(m, path, threads, NULL, NULL, err);
+}
