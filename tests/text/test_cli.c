@@ -48,7 +48,7 @@ static const command_case cases[] = {
     {"$SIA bench text --megabytes 0.1 --rounds 1 --threads 1 --json --train 300", 0,
      "\"encode_over_split\": "},
     {"$SIA tokenizer train --help", 0, "Examples:\n  sia tokenizer train books.txt"},
-    {"$SIA tokenizer encode --help", 0, "--format NAME"},
+    {"$SIA tokenizer encode --help", 0, "--format text|u16|u32"},
     {"$SIA tokenizer decode --help", 0, "--special"},
     {"$SIA tokenizer info --help", 0, "Usage: sia tokenizer info [options] PATH"},
     /* Wrong usage. */
