@@ -53,7 +53,7 @@ static const command_case cases[] = {
     {"$SIA tokenizer info --help", 0, "Usage: sia tokenizer info [options] PATH"},
     /* Wrong usage. */
     {"$SIA tokenizer", 2, "sia tokenizer: want one of these"},
-    {"$SIA tokenizer trian", 2, "want one of these"},
+    {"$SIA tokenizer trian", 2, "did you mean 'sia tokenizer train'?"},
     {"$SIA tokenizer train --size 10 story.txt", 2, "--size 10: want 257 to 1000000\n"},
     {"$SIA tokenizer train --size 99999999999999999999 story.txt", 2,
      "--size 99999999999999999999: want 257 to 1000000\n"},
