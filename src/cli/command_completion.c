@@ -8,18 +8,6 @@
 #include "cli/commands.h"
 #include "cli/describe.h"
 
-/* In single quotes, as a shell reads them back; quote is what stands for a quote inside. */
-static void put_quoted(const char *text, const char *quote) {
-    putchar('\'');
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputs(quote, stdout);
-        else
-            putchar(*text);
-    }
-    putchar('\'');
-}
-
 /* The words that a person may type first (NULL), or after the first word of a command of two. */
 static void put_next_words(const char *first, int length) {
     bool any = false;
@@ -277,6 +265,16 @@ static void put_zsh(void) {
 
 /* -------------------------------------------------------------------------------------------------- fish */
 
+/* In single quotes, as fish reads them back. */
+static void fish_quoted(const char *text) {
+    putchar('\'');
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\') putchar('\\');
+        putchar(*text);
+    }
+    putchar('\'');
+}
+
 static void fish_start(const char *condition, const char *words) {
     printf("complete -c sia -n '%s%s%s'", condition, *words ? " " : "", words);
 }
@@ -308,7 +306,7 @@ static void fish_option(const cli_command *command, const cli_option *option) {
         fish_values(&values, " -F");
     }
     fputs(" -d ", stdout);
-    put_quoted(option->help, "\\'");
+    fish_quoted(option->help);
     putchar('\n');
 }
 
@@ -330,14 +328,14 @@ static void fish_next(const char *before) {
             printf(" -a %.*s", cli_first_word(*command), name);
             if (!second) {
                 fputs(" -d ", stdout);
-                put_quoted((*command)->summary, "\\'");
+                fish_quoted((*command)->summary);
             }
             putchar('\n');
         }
         if (!second) continue;
         printf("complete -c sia -n '__sia_next %s%s%.*s' -a %s -d ", before, *before ? " " : "",
                cli_first_word(*command), name, second);
-        put_quoted((*command)->summary, "\\'");
+        fish_quoted((*command)->summary);
         putchar('\n');
     }
 }

@@ -144,7 +144,10 @@ static void check_sections(const char *name, const char *page, bool notes) {
         if (!notes && strcmp(*section, "NOTES") == 0) continue;
         (void)snprintf(line, sizeof line, "\n.SH %s\n", *section);
         page = strstr(page, line);
-        if (!page) fail_msg("%s: its page has no %s, or not in its place", name, *section);
+        if (!page) {
+            fail_msg("%s: its page has no %s, or not in its place", name, *section);
+            return;
+        }
     }
 }
 
@@ -155,9 +158,11 @@ static void check_page(const cli_command *command, const char *page) {
         roff(option->name, name);
         (void)snprintf(wanted, sizeof wanted, "\n.TP\n\\fB\\-\\-%s\\fR", name);
         const char *entry = strstr(page, wanted);
-        if (!entry) fail_msg("%s --%s: not in its man page", command->name, option->name);
-        const char *end = strstr(entry + 1, "\n.TP\n");
-        assert_non_null(end);
+        const char *end = entry ? strstr(entry + 1, "\n.TP\n") : NULL;
+        if (!end) {
+            fail_msg("%s --%s: not in its man page", command->name, option->name);
+            return;
+        }
         if (option->fallback && strpbrk(option->fallback, "'`~^\\") == NULL) {
             roff(option->fallback, fallback);
             (void)snprintf(wanted, sizeof wanted, "\nDefault: %.480s.\n", fallback);
@@ -285,7 +290,10 @@ static void check_zsh_part(const cli_command *command, const char *script) {
     char wanted[128];
     (void)snprintf(wanted, sizeof wanted, "\n    '%s')\n", command->name);
     const char *part = strstr(script, wanted), *end = part ? strstr(part, " ;;\n") : NULL;
-    if (!end) fail_msg("%s: not in the zsh completion", command->name);
+    if (!end) {
+        fail_msg("%s: not in the zsh completion", command->name);
+        return;
+    }
     for (const cli_option *option = command->options; option->name; option++) {
         (void)snprintf(wanted, sizeof wanted, "\n            '--%s%s[", option->name,
                        option->kind == CLI_FLAG ? "" : "=");
