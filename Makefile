@@ -10,7 +10,7 @@ PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev 
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
 
-.PHONY: all help deps deps-dev configure test test-all bench bench-peer fuzz lint format install clean
+.PHONY: all help deps deps-dev configure test test-all bench bench-peer fuzz lint format install deb clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -57,6 +57,12 @@ format: ## put every source file into the project's format
 
 install: all ## install to PREFIX (and DESTDIR)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+deb: deps ## a Debian package, in build/; tests/deb.sh tries it
+	@sh cmake/deps.sh dpkg-dev
+	@mkdir -p build; { cmake -S . -B build/deb -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr -DSIA_TESTS=OFF && \
+	  cmake --build build/deb; } >build/deb.log 2>&1 || { cat build/deb.log; exit 1; }
+	@sh cmake/deb.sh build/deb
 
 clean: ## remove what was built
 	@rm -rf build

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Installs into a temporary prefix, then builds and runs a program against what was installed: with pkg-config, with CMake, shared
-# and static. Also: the shared library exports what the header declares, and nothing else. $1: source folder, $2: build folder.
+# and static. Also: there are man pages and completions; the shared library exports what the header declares, and nothing else. $1: source folder, $2: build folder.
 set -e
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
@@ -19,6 +19,19 @@ cmake --build "$prefix/by_cmake" >/dev/null
 "$prefix/by_cmake/consumer"
 "$prefix/by_cmake/consumer_static"
 "$prefix/bin/sia" --version | head -1
+
+# A page for every command that the program lists, and the completions, each as the program prints it.
+share=$prefix/share
+page() { "$prefix/bin/sia" man $1 | cmp - "$share/man/man1/sia$(printf -- "${1:+-}$1" | tr ' ' -).1"; }
+page ''
+"$prefix/bin/sia" --help | sed -nE 's/^  sia ([a-z]+( [a-z]+)?)(  .*)?$/\1/p' >"$prefix/commands"
+while read -r command; do page "$command"; done <"$prefix/commands"
+pages=$(ls "$share/man/man1" | wc -l)
+[ "$pages" = $(($(wc -l <"$prefix/commands") + 1)) ] || { echo "$pages man pages, want one for each command and sia.1"; exit 1; }
+"$prefix/bin/sia" completion bash | cmp - "$share/bash-completion/completions/sia"
+"$prefix/bin/sia" completion zsh | cmp - "$share/zsh/site-functions/_sia"
+"$prefix/bin/sia" completion fish | cmp - "$share/fish/vendor_completions.d/sia.fish"
+echo "install: $pages man pages, 3 completions"
 
 nm -D --defined-only "$lib/libsia.so" | awk '{print $3}' | grep -v '^_' | sort >"$prefix/exported"
 grep -o 'sia_[a-z0-9_]*(' "$1/include/sia.h" | tr -d '(' | sort -u >"$prefix/declared"

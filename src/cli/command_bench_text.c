@@ -307,7 +307,7 @@ static const cli_option options[] = {
 
 const cli_command command_bench_text = {
     .name = "bench text",
-    .summary = "The speed of the tokenizer, against PCRE2's bare split and a peer",
+    .summary = "The speed of the tokenizer, against a bare split",
     .examples = "  sia bench text\n"
                 "  sia bench text --tokenizer gpt2/ books.txt\n"
                 "  sia bench text --tokenizer gpt2/ books.txt --peer 'python bench/peer_tiktoken.py gpt2/ "

@@ -59,7 +59,7 @@ static const cli_option options[] = {
 
 const cli_command command_data_generate = {
     .name = "data generate",
-    .summary = "Text from a stochastic source: no download, no end, the statistics of books",
+    .summary = "Text from a random source with the statistics of books",
     .examples =
         "  sia data generate --words 200\n"
         "  sia data generate --documents 500 --out made.txt\n"

@@ -433,11 +433,10 @@ static const cli_option options[] = {
 
 const cli_command command_data_info = {
     .name = "data info",
-    .summary = "What shards or texts hold, whether they are whole, and their statistics",
-    .examples =
-        "  sia data info books                       a folder made by sia data pack: counts, checksums\n"
-        "  sia data info 'fineweb_train_*.bin'       shards as they are\n"
-        "  sia data info --statistics books.txt      words: Zipf's law, information by distance\n",
+    .summary = "What shards or texts hold, and whether they are whole",
+    .examples = "  sia data info books                       a packed folder: counts, checksums\n"
+                "  sia data info 'fineweb_train_*.bin'       shards as they are\n"
+                "  sia data info --statistics books.txt      Zipf's law, information\n",
     .operands = "PATHS...",
     .options = options,
     .notes =

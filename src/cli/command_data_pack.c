@@ -126,7 +126,7 @@ static const cli_option options[] = {
 
 const cli_command command_data_pack = {
     .name = "data pack",
-    .summary = "Text files to token shards, as llm.c and modded-nanogpt read them",
+    .summary = "Text files to token shards, as llm.c reads them",
     .examples =
         "  sia data pack --tokenizer tokenizer.json --out books books.txt\n"
         "  sia data pack --tokenizer gpt2 --out notes --val-fraction 0.05 ~/notes\n"

@@ -14,13 +14,12 @@
 #include "cli/progress.h"
 #include "cli/stream.h"
 
-typedef enum format { FORMAT_TEXT, FORMAT_U16, FORMAT_U32, FORMAT_UNKNOWN } format;
-static const char *const format_names[] = {"text", "u16", "u32"};
+typedef enum format { FORMAT_TEXT, FORMAT_U16, FORMAT_U32 } format;
 
+/* The table of options lets no other name pass. */
 static format parse_format(const char *name) {
-    for (int i = 0; i < FORMAT_UNKNOWN; i++)
-        if (strcmp(name, format_names[i]) == 0) return (format)i;
-    return FORMAT_UNKNOWN;
+    if (strcmp(name, "text") == 0) return FORMAT_TEXT;
+    return strcmp(name, "u16") == 0 ? FORMAT_U16 : FORMAT_U32;
 }
 
 /* What both commands have: where it comes from and goes to. */
@@ -84,8 +83,6 @@ static int run_job(const cli_args *args, const char *what, work *each) {
     int count = cli_operands(args, &paths);
     sia_error err;
     const char *path = cli_text(args, "tokenizer");
-    if (j.format == FORMAT_UNKNOWN)
-        return cli_usage(args, "--format %s: want text, u16 or u32", cli_text(args, "format"));
     if (cli_flag(args, "quiet")) cli_progress_silence();
     sia_status status = sia_tokenizer_open(&j.t, path, &err);
     if (!status && j.format == FORMAT_U16 && sia_tokenizer_size(j.t) > 65536)
@@ -162,7 +159,8 @@ static int run_encode(const cli_args *args) { return run_job(args, "encode", enc
         0,                                                                                                   \
         0},                                                                                                  \
         {"out", CLI_TEXT, "PATH", "-", "where to write the " what ", - for stdout", 0, 0},                   \
-        {"format", CLI_TEXT, "NAME", "text", "of ids: text (one a line), u16 or u32 (little-endian)", 0, 0}, \
+        {"format", CLI_TEXT, "text|u16|u32", "text", "ids: text is one a line; the others little-endian",    \
+         0,        0},                                                                                       \
         {"threads", CLI_INT, "N", "0", "threads, 0 for all processors", .min = 0, .max = SIA_MAX_THREADS}, { \
         "quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0                                                   \
     }

@@ -14,5 +14,7 @@ const cli_command *const cli_commands[] = {
     &command_bench_attention,
     &command_bench_text,
     &command_info,
+    &command_completion,
+    &command_man,
     NULL,
 };

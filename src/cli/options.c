@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The command line: finds the command, parses its options by its table, prints help. */
+ * The command line: finds the command, parses its options by its table. describe.c prints help. */
 #include "cli/options.h"
 
 #include <assert.h>
@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cli/describe.h"
 
 enum { MAX_OPTIONS = 64 };
 
@@ -80,71 +82,24 @@ int cli_usage(const cli_args *args, const char *format, ...) {
     return CLI_USAGE;
 }
 
-/* Letters to insert, delete, replace or swap to get from a to b: what a typing error is made of. */
-static int edit_distance(const char *a, const char *b) {
-    enum { LONGEST = 40 };
-    int n = (int)strlen(a), m = (int)strlen(b), cost[LONGEST + 1][LONGEST + 1];
-    if (n > LONGEST || m > LONGEST) return LONGEST;
-    for (int i = 0; i <= n; i++)
-        for (int j = 0; j <= m; j++) {
-            if (i == 0 || j == 0) {
-                cost[i][j] = i + j;
-                continue;
-            }
-            int best = cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (cost[i - 1][j] + 1 < best) best = cost[i - 1][j] + 1;
-            if (cost[i][j - 1] + 1 < best) best = cost[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                cost[i - 2][j - 2] + 1 < best)
-                best = cost[i - 2][j - 2] + 1;
-            cost[i][j] = best;
-        }
-    return cost[n][m];
-}
-
-/* Of the known names the nearest, if it is near enough to be meant. */
-typedef struct nearest {
-    const char *wanted, *name;
-    int distance;
-} nearest;
-
-static void consider(nearest *best, const char *name) {
-    int distance = edit_distance(best->wanted, name);
-    if (distance <= 1 + (int)strlen(name) / 4 && distance < best->distance)
-        *best = (nearest){best->wanted, name, distance};
-}
-
-/* ------------------------------------------------------------------------------------------------ help */
-
-static void print_option(const cli_option *option) {
-    char left[64];
-    (void)snprintf(left, sizeof left, "--%s%s%s", option->name, option->argument ? " " : "",
-                   option->argument ? option->argument : "");
-    printf("  %-26s %s", left, option->help);
-    if (option->fallback) printf(" [%s]", option->fallback);
-    putchar('\n');
-}
-
-static void print_help(const cli_command *command) {
-    printf("%s\n\nExamples:\n%s\nUsage: sia %s [options]%s%s\n\nOptions:\n", command->summary,
-           command->examples, command->name, command->operands ? " " : "",
-           command->operands ? command->operands : "");
-    for (const cli_option *option = command->options; option->name; option++) print_option(option);
-    print_option(&(cli_option){.name = "help", .help = "this text"});
-    if (command->notes) printf("\n%s", command->notes);
-}
-
-static void print_overview(FILE *stream) {
-    fputs("sia: scale-invariant attention. Trained short, it works long.\n\nCommands:\n", stream);
-    for (const cli_command *const *command = cli_commands; *command; command++)
-        fprintf(stream, "  sia %-18s %s\n", (*command)->name, (*command)->summary);
-    fputs("\n'sia COMMAND --help' tells more, with examples. 'sia --version' names the build.\n", stream);
-}
-
 /* ------------------------------------------------------------------------------------------------ parsing */
 
+/* An option whose argument is "text|u16|u32" takes one of these words. */
+static int check_word(const cli_args *args, const cli_option *option, const char *text) {
+    const char *choices = option->argument;
+    size_t length = strlen(text);
+    if (!choices || !strchr(choices, '|')) return CLI_DONE;
+    for (const char *word = choices; word; word = strchr(word, '|')) {
+        if (*word == '|') word++;
+        if (strcspn(word, "|") == length && strncmp(word, text, length) == 0) return CLI_DONE;
+    }
+    char sentence[256];
+    cli_words_sentence(choices, sentence, sizeof sentence);
+    return cli_usage(args, "--%s %s: want %s", option->name, text, sentence);
+}
+
 static int check_value(const cli_args *args, const cli_option *option, const char *text) {
-    if (option->kind == CLI_TEXT) return CLI_DONE;
+    if (option->kind == CLI_TEXT) return check_word(args, option, text);
     char *end;
     errno = 0;
     double value = option->kind == CLI_INT ? (double)strtoll(text, &end, 10) : strtod(text, &end);
@@ -162,10 +117,10 @@ static int check_value(const cli_args *args, const cli_option *option, const cha
 }
 
 static int unknown_option(const cli_args *args, const char *name) {
-    nearest best = {name, NULL, 1000};
+    cli_nearest best = {.typed = name};
     for (const cli_option *option = args->command->options; option->name; option++)
-        consider(&best, option->name);
-    consider(&best, "help");
+        cli_consider(&best, option->name);
+    cli_consider(&best, cli_help_option.name);
     if (best.name) return cli_usage(args, "unknown option --%s; did you mean --%s?", name, best.name);
     return cli_usage(args, "unknown option --%s", name);
 }
@@ -221,63 +176,113 @@ static int matches(const cli_command *command, int argc, char **argv) {
     return strcmp(argv[1], space + 1) == 0 ? 2 : 0;
 }
 
-static int unknown_command(int argc, char **argv) {
-    /* One word of a two-word command: show what goes with it. */
-    bool started = false;
-    size_t length = strlen(argv[0]);
-    for (const cli_command *const *command = cli_commands; *command; command++) {
-        if (strncmp((*command)->name, argv[0], length) != 0 || (*command)->name[length] != ' ') continue;
-        bool asked = argc > 1 && strcmp(argv[1], "--help") == 0;
-        if (!started && !asked) fprintf(stderr, "sia %s: want one of these\n", argv[0]);
-        started = true;
-        fprintf(asked ? stdout : stderr, "  sia %-18s %s\n", (*command)->name, (*command)->summary);
-        if (!(*(command + 1)) && asked) return CLI_DONE;
-    }
-    if (started) return argc > 1 && strcmp(argv[1], "--help") == 0 ? CLI_DONE : CLI_USAGE;
-    nearest best = {argv[0], NULL, 1000};
+/* Whether the word begins commands of two words. */
+static bool is_group(const char *word) {
+    size_t length = strlen(word);
     for (const cli_command *const *command = cli_commands; *command; command++)
-        consider(&best, (*command)->name);
+        if (strncmp((*command)->name, word, length) == 0 && (*command)->name[length] == ' ') return true;
+    return false;
+}
+
+/* argv[0] begins commands of two words, and argv[1] is none of the second ones. */
+static int unknown_second_word(int argc, char **argv) {
+    cli_nearest best = {.typed = argc > 1 ? argv[1] : ""};
+    size_t length = strlen(argv[0]);
+    for (const cli_command *const *command = cli_commands; *command; command++)
+        if (strncmp((*command)->name, argv[0], length) == 0 && (*command)->name[length] == ' ')
+            cli_consider(&best, (*command)->name + length + 1);
+    if (best.name) {
+        fprintf(stderr, "sia: unknown command '%s %s'; did you mean 'sia %s %s'?\n", argv[0], argv[1],
+                argv[0], best.name);
+        fprintf(stderr, "Try 'sia %s --help'.\n", argv[0]);
+    } else {
+        fprintf(stderr, "sia %s: want one of these\n", argv[0]);
+        cli_print_group(stderr, argv[0]);
+    }
+    return CLI_USAGE;
+}
+
+static int unknown_command(char **argv) {
+    char first[64];
+    cli_nearest best = {.typed = argv[0]};
+    cli_consider(&best, "help");
+    cli_consider(&best, "--help");
+    cli_consider(&best, "--version");
+    for (const cli_command *const *command = cli_commands; *command; command++) {
+        cli_nearest one = {.typed = argv[0]};
+        (void)snprintf(first, sizeof first, "%.*s", cli_first_word(*command), (*command)->name);
+        cli_consider(&one, first);
+        if (one.name && (!best.name || one.distance < best.distance))
+            best = (cli_nearest){argv[0], (*command)->name, one.distance};
+    }
     fprintf(stderr, "sia: unknown command '%s'", argv[0]);
-    if (best.name) fprintf(stderr, "; did you mean 'sia %s'?", best.name);
+    if (best.name) fprintf(stderr, "; did you mean 'sia %.*s'?", (int)strcspn(best.name, " "), best.name);
     fputs("\nTry 'sia --help'.\n", stderr);
     return CLI_USAGE;
 }
 
+static const cli_command *find_command(int argc, char **argv, int *words) {
+    for (const cli_command *const *command = cli_commands; *command; command++)
+        if ((*words = matches(*command, argc, argv)) > 0) return *command;
+    return NULL;
+}
+
+/* argv holds what follows the program's name. */
+static int run_command(int argc, char **argv) {
+    int words;
+    const cli_command *command = find_command(argc, argv, &words);
+    if (!command && is_group(argv[0])) {
+        if (argc == 1 || strcmp(argv[1], "--help") != 0) return unknown_second_word(argc, argv);
+        puts("Commands:");
+        cli_print_group(stdout, argv[0]);
+        printf("\n'sia %s COMMAND --help' tells more, with examples.\n", argv[0]);
+        return CLI_DONE;
+    }
+    if (!command) return unknown_command(argv);
+    for (int i = words; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            cli_print_help(command);
+            return CLI_DONE;
+        }
+    cli_args args = {.command = command};
+    int code = parse(&args, argc - words, argv + words);
+    return code == CLI_DONE ? command->run(&args) : code;
+}
+
+/* sia help COMMAND is sia COMMAND --help. */
+static int run_help(int argc, char **argv) {
+    static char help[] = "--help";
+    if (argc == 0 || strcmp(argv[0], help) == 0) {
+        cli_print_overview(stdout);
+        return CLI_DONE;
+    }
+    int words = 0;
+    if (!find_command(argc, argv, &words) && argc > 1) return run_command(argc, argv);
+    char *asked[] = {argv[0], words == 2 ? argv[1] : help, help};
+    return run_command(words == 2 ? 3 : 2, asked);
+}
+
 int cli_main(int argc, char **argv) {
     if (argc < 2) {
-        print_overview(stderr);
+        cli_print_overview(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_overview(stdout);
-        return CLI_DONE;
+    int code = CLI_DONE;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
+        code = run_help(argc - 2, argv + 2);
+    else if (strcmp(argv[1], "--version") == 0)
+        cli_print_version();
+    else
+        code = run_command(argc - 1, argv + 1);
+    /* Output that could not be written (a full disk, a closed pipe) is a failure. */
+    if (fflush(stdout) != 0 && code == CLI_DONE) {
+        perror("sia: stdout");
+        code = CLI_FAILED;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("sia %s\ncompiler  %s\nkernels   %s\n", sia_version(), __VERSION__, sia_isa());
-        return CLI_DONE;
+    /* An earlier flush failed and nothing was left for this one: its cause is forgotten by now. */
+    if (ferror(stdout) && code == CLI_DONE) {
+        fputs("sia: stdout: not all of the output could be written\n", stderr);
+        code = CLI_FAILED;
     }
-    for (const cli_command *const *command = cli_commands; *command; command++) {
-        int words = matches(*command, argc - 1, argv + 1);
-        if (!words) continue;
-        for (int i = 1 + words; i < argc && strcmp(argv[i], "--") != 0; i++)
-            if (strcmp(argv[i], "--help") == 0) {
-                print_help(*command);
-                return CLI_DONE;
-            }
-        cli_args args = {.command = *command};
-        int code = parse(&args, argc - 1 - words, argv + 1 + words);
-        if (code == CLI_DONE) code = (*command)->run(&args);
-        /* Output that could not be written (a full disk, a closed pipe) is a failure. */
-        if (fflush(stdout) != 0 && code == CLI_DONE) {
-            perror("sia: stdout");
-            code = CLI_FAILED;
-        }
-        /* An earlier flush failed and nothing was left for this one: its cause is forgotten by now. */
-        if (ferror(stdout) && code == CLI_DONE) {
-            fputs("sia: stdout: not all of the output could be written\n", stderr);
-            code = CLI_FAILED;
-        }
-        return code;
-    }
-    return unknown_command(argc - 1, argv + 1);
+    return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One table of options for each command. Parsing, defaults, range checks, --help and (from the same tables)
- * man pages and completion are derived from it.
+ * One table of options for each command. Parsing, defaults, range checks, --help, man pages and completion
+ * are derived from it.
  *
  *     static const cli_option options[] = {
  *         {"heads", CLI_INT, "N", "6", "query heads", .min = 1, .max = 1024},
@@ -30,7 +30,9 @@ typedef enum cli_kind {
 typedef struct cli_option {
     const char *name; /* without the two dashes */
     cli_kind kind;
-    const char *argument; /* what --help calls its value; NULL for a flag */
+    /* What --help calls its value; NULL for a flag. "a|b|c": one of these words, checked when parsing. What
+     * completion makes of PATH, FOLDER, SCHEME, LIST: cli/describe.h. */
+    const char *argument;
     const char *fallback; /* the default, as one would type it; NULL: not given */
     const char *help;
     double min, max; /* CLI_INT, CLI_REAL; both 0: no limit */
@@ -44,7 +46,9 @@ typedef struct cli_command {
     const char *examples; /* opens --help: lines, each ended by \n */
     const char *operands; /* "FILES..." or NULL when there are none */
     const cli_option *options;
-    const char *notes;                /* closes --help, or NULL */
+    /* Closes --help, or NULL. It flows into the width that there is; an empty line divides paragraphs, and a
+     * line that starts with a space stays a line. */
+    const char *notes;
     int (*run)(const cli_args *args); /* returns an exit code */
 } cli_command;
 
