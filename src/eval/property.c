@@ -12,7 +12,10 @@
 /* psi(x), x > 0: up to x >= 16 by psi(x) = psi(x + 1) - 1/x, then its asymptotic series, good to 1e-16. */
 static double digamma(double x) {
     double sum = 0;
-    for (; x < 16; x++) sum -= 1 / x;
+    while (x < 16) {
+        sum -= 1 / x;
+        x += 1;
+    }
     double r = 1 / (x * x);
     double series = r * (1 / 12.0 - r * (1 / 120.0 - r * (1 / 252.0 - r * (1 / 240.0 - r / 132))));
     return sum + log(x) - 0.5 / x - series;

@@ -69,8 +69,8 @@ INLINE void direction(vi bits, vf *x, vf *y) {
     vf sine = (((vv * (1 / 362880.0f) - 1 / 5040.0f) * vv + 1 / 120.0f) * vv - 1 / 6.0f) * vv * v + v;
     vf cosine = (((vv * (1 / 40320.0f) - 1 / 720.0f) * vv + 1 / 24.0f) * vv - 0.5f) * vv + 1.0f;
     vi swap = -(bits & 1);
-    *x = (vf)((vi)vselect(swap, sine, cosine) ^ ((bits & 2) << 30));
-    *y = (vf)((vi)vselect(swap, cosine, sine) ^ ((bits & 4) << 29));
+    *x = (vf)((vi)vselect(swap, sine, cosine) ^ (-(bits >> 1 & 1) & INT32_MIN));
+    *y = (vf)((vi)vselect(swap, cosine, sine) ^ (-(bits >> 2 & 1) & INT32_MIN));
 }
 
 static void fill_block(uint64_t seed, uint64_t first_pair, float normal[BLOCK]) {
