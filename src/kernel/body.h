@@ -48,6 +48,7 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .panels_from_columns = panels_from_columns,
     .strips_from_rows = strips_from_rows,
     .multiply = multiply,
+    .mirror = mirror,
     .sum_squares = sum_squares,
     .scale = scale,
     .update_adam = update_adam,

@@ -171,6 +171,7 @@ typedef struct sia_kernel {
     void (*panels_from_columns)(const float *x, int64_t stride, int64_t k, int64_t n, float *out);
     void (*strips_from_rows)(const float *x, int64_t stride, int64_t k, int64_t m, float *out);
     void (*multiply)(const sia_multiply *p);
+    void (*mirror)(float *c, int64_t n, int64_t stride); /* c[j][i] = c[i][j] for i < j */
 
     /* The inner loops of the optimisers (update.h); arrays do not overlap. */
     double (*sum_squares)(const float *x, int64_t n);

@@ -44,7 +44,7 @@ static bool gaps_kept(const matrix *m) {
     return true;
 }
 
-typedef struct problem_of_products {
+typedef struct product_case {
     int64_t m, n, k, gap;
     bool a_transposed, b_transposed, upper;
     float alpha, beta;
@@ -168,7 +168,7 @@ static void block_edges(void **state) {
 
 static void symmetric_results(void **state) {
     (void)state;
-    const int64_t sizes[] = {1, 5, 6, 7, 31, 47, 48, 49, 95, 96, 97, 130, 193, 385}, terms[] = {1, 50, 385};
+    const int64_t sizes[] = {1, 5, 8, 13, 23, 24, 25, 49, 95, 96, 97, 130, 193, 385}, terms[] = {1, 50, 385};
     bool good = true;
     int cases = 0;
     FOR_EACH_ISA (kernel)
