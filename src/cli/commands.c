@@ -11,6 +11,7 @@ const cli_command *const cli_commands[] = {
     &command_data_pack,
     &command_data_info,
     &command_data_generate,
+    &command_report,
     &command_bench_attention,
     &command_bench_text,
     &command_info,
