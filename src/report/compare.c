@@ -21,14 +21,18 @@ static void add_length(sia_comparison *c, double length) {
     c->length_count++;
 }
 
-static void gather(sia_comparison *c) {
+bool sia_comparison_has(const sia_comparison *c, const json_t *line) {
+    return c->variants == (*sia_line_text(line, "variant") != 0);
+}
+
+void sia_comparison_gather(sia_comparison *c) {
     const json_t *study = sia_lines_first(c->lines, "study");
     c->train_len = sia_line_number(study, "train_len");
     for (size_t i = 0; i < c->lines->count; i++) {
         json_t *line = c->lines->list[i], *loss;
         const char *key;
         char label[SIA_LABEL];
-        if (!sia_line_is(line, "result")) continue;
+        if (!sia_line_is(line, "result") || !sia_comparison_has(c, line)) continue;
         if (!isfinite(c->train_len)) c->train_len = sia_line_number(line, "train_len");
         json_object_foreach(json_object_get(line, "loss"), key, loss) {
             double length = strtod(key, NULL);
@@ -138,10 +142,10 @@ static void table_head(sia_page *page, const sia_comparison *c) {
         sia_page_add(page, "</th>");
     }
     sia_page_add(page, "<th class=\"n\" scope=\"col\">Seeds</th><th class=\"n\" scope=\"col\">Parameters</th>"
-                       "<th class=\"n\" scope=\"col\">Training, s</th></tr></thead>\n<tbody>\n");
+                       "</tr></thead>\n<tbody>\n");
 }
 
-static void table(sia_page *page, const sia_comparison *c) {
+void sia_compare_table(sia_page *page, const sia_comparison *c) {
     row rows[SIA_REPORT_NAMES];
     int count = sorted_rows(c, rows);
     table_head(page, c);
@@ -155,8 +159,6 @@ static void table(sia_page *page, const sia_comparison *c) {
         for (int l = 0; l < c->length_count; l++) table_cell(page, c, g, c->lengths[l]);
         sia_page_printf(page, "<td class=\"n\">%d</td><td class=\"n\">", seeds);
         sia_page_number(page, row_mean(c, g->name, "params"), 0);
-        sia_page_add(page, "</td><td class=\"n\">");
-        sia_page_number(page, row_mean(c, g->name, "train_seconds"), 1);
         sia_page_add(page, "</td></tr>\n");
     }
     sia_page_add(page, "</tbody></table></div>\n");
@@ -177,8 +179,12 @@ static void table(sia_page *page, const sia_comparison *c) {
 /* ------------------------------------------------------------------------------------------------ the lead */
 
 static void lead_counts(sia_page *lead, const sia_comparison *c) {
-    const json_t *study = sia_lines_first(c->lines, "study"), *first = sia_lines_first(c->lines, "result");
-    sia_page_printf(lead, "%d scheme%s, ", c->losses.count, c->losses.count == 1 ? "" : "s");
+    const json_t *study = sia_lines_first(c->lines, "study"), *first = NULL;
+    for (size_t i = 0; i < c->lines->count && !first; i++)
+        if (sia_line_is(c->lines->list[i], "result") && sia_comparison_has(c, c->lines->list[i]))
+            first = c->lines->list[i];
+    sia_page_printf(lead, "%d %s%s, ", c->losses.count, c->variants ? "variant" : "scheme",
+                    c->losses.count == 1 ? "" : "s");
     if (c->fewest_seeds == c->most_seeds)
         sia_page_printf(lead, "%d seed%s%s", c->most_seeds, c->most_seeds == 1 ? "" : "s",
                         c->losses.count > 1 ? " each" : "");
@@ -187,7 +193,7 @@ static void lead_counts(sia_page *lead, const sia_comparison *c) {
     double tokens = sia_line_number(first, "tokens");
     bool same = true;
     for (size_t i = 0; i < c->lines->count; i++)
-        if (sia_line_is(c->lines->list[i], "result") &&
+        if (sia_line_is(c->lines->list[i], "result") && sia_comparison_has(c, c->lines->list[i]) &&
             sia_line_number(c->lines->list[i], "tokens") != tokens)
             same = false;
     if (isfinite(c->train_len)) sia_page_printf(lead, ", trained at %.0f tokens", c->train_len);
@@ -241,16 +247,24 @@ static void lead_best(sia_page *lead, const sia_comparison *c) {
 
 void sia_section_compare(sia_report *r, const sia_lines *lines) {
     sia_comparison c = {.lines = lines, .train_len = NAN};
-    gather(&c);
+    sia_comparison_gather(&c);
+    if (!c.losses.sample_count) { /* a sweep and nothing else */
+        sia_gather_free(&c.losses);
+        c = (sia_comparison){.lines = lines, .train_len = NAN, .variants = true};
+        sia_comparison_gather(&c);
+    }
     if (c.losses.count && c.length_count && !c.losses.failed) {
+        sia_page_add(&r->lead, "<p>");
         lead_counts(&r->lead, &c);
         lead_best(&r->lead, &c);
+        sia_page_add(&r->lead, "</p>\n");
         sia_report_section(r, "Loss by length");
-        table(&r->body, &c);
+        sia_compare_table(&r->body, &c);
         sia_compare_paper(r, &c);
         sia_compare_control(r, &c);
     }
     sia_compare_figures(r, &c);
+    sia_compare_sweep(r, &c);
     r->body.failed = r->body.failed || c.losses.failed;
     sia_gather_free(&c.losses);
 }

@@ -43,6 +43,7 @@ static void loss_by_position(sia_report *r, const sia_comparison *c, double leng
         char label[SIA_LABEL];
         size_t b;
         if (!sia_line_is(line, "position") || sia_line_number(line, "length") != length) continue;
+        if (!sia_comparison_has(c, line)) continue;
         json_array_foreach(json_object_get(line, "bins"), b, bin)
             sia_gather_add(&g, sia_line_label(line, label), bin_middle(bin), sia_line_number(line, "seed"),
                            sia_line_number(bin, "loss"));
@@ -96,7 +97,7 @@ static void through_training(sia_report *r, const sia_comparison *c, const char 
     for (size_t i = 0; i < c->lines->count; i++) {
         const json_t *line = c->lines->list[i];
         char label[SIA_LABEL];
-        if (!sia_line_is(line, kind)) continue;
+        if (!sia_line_is(line, kind) || !sia_comparison_has(c, line)) continue;
         if (isfinite(length) && sia_line_number(line, "length") != length) continue;
         sia_gather_add(&g, sia_line_label(line, label), sia_line_number(line, "step"),
                        sia_line_number(line, "seed"), sia_line_number(line, "loss"));
@@ -139,7 +140,7 @@ static double sweep_value(const char *variant, char name[32]) {
     return value;
 }
 
-static void sweep(sia_report *r, const sia_comparison *c) {
+void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     char name[32] = "";
     sia_gather g = {0};
     for (size_t i = 0; i < c->lines->count; i++) {
@@ -159,10 +160,15 @@ static void sweep(sia_report *r, const sia_comparison *c) {
     sia_gather_finish(&g);
     bool several = false;
     for (int i = 0; i < g.count; i++) several = several || g.groups[i].count > 1;
+    sia_comparison variants = {.lines = c->lines, .variants = true, .train_len = c->train_len};
+    if (!c->variants) sia_comparison_gather(&variants);
+    if (several || variants.losses.count) sia_report_section(r, "Sweep");
+    if (variants.losses.count) sia_compare_table(&r->body, &variants);
+    r->body.failed = r->body.failed || variants.losses.failed;
+    sia_gather_free(&variants.losses);
     if (several) {
         char title[64];
         (void)snprintf(title, sizeof title, "Loss against %s", name);
-        sia_report_section(r, "Sweep");
         sia_figure figure = {.title = title, .x = {.label = name, .log = true}, .y = {.label = loss_label}};
         const char *const names[] = {"scheme and length", name, "loss", "standard error", "seeds"};
         sia_gather_figure(&r->body, &g, figure, "One line for each length at evaluation.", names,
@@ -179,7 +185,9 @@ static void training_time(sia_report *r, const sia_comparison *c) {
     for (size_t i = 0; i < c->lines->count; i++) {
         char label[SIA_LABEL];
         const json_t *line = c->lines->list[i];
-        double seconds = sia_line_is(line, "result") ? sia_line_number(line, "train_seconds") : NAN;
+        double seconds = sia_line_is(line, "result") && sia_comparison_has(c, line)
+                             ? sia_line_number(line, "train_seconds")
+                             : NAN;
         if (isfinite(seconds))
             sia_gather_add(&g, sia_line_label(line, label), 0, sia_line_number(line, "seed"), seconds);
     }
@@ -221,6 +229,5 @@ void sia_compare_figures(sia_report *r, const sia_comparison *c) {
     loss_by_length(r, c);
     positions(r, c);
     training(r, c);
-    sweep(r, c);
     training_time(r, c);
 }

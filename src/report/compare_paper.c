@@ -11,7 +11,7 @@
 
 #include "report/sections.h"
 
-enum { COLUMNS = 3, SCHEMES = 10 };
+enum { COLUMNS = 3, SCHEMES = 10, PAIRS_SAID = 5 };
 
 static const double multiples[COLUMNS] = {1, 4, 16};
 static const char *const paper_lengths[COLUMNS] = {"4k", "16k", "64k"};
@@ -53,15 +53,11 @@ typedef struct order {
 
 static void say_pair(sia_page *page, const order *o, const struct paper_row *a, const struct paper_row *b,
                      int column, const sia_group *ours_a, const sia_group *ours_b, double length) {
-    sia_page_add(page, o->clear == 1 ? ": " : "; ");
-    sia_page_escape(page, a->scheme);
-    sia_page_add(page, " (");
+    sia_page_printf(page, "%s%s above %s (", o->clear == 1 ? ": " : "; ", a->scheme, b->scheme);
     sia_page_number(page, ours_a->mean[sia_group_at(ours_a, length)], 3);
-    sia_page_add(page, ") above ");
-    sia_page_escape(page, b->scheme);
-    sia_page_add(page, " (");
+    sia_page_add(page, " against ");
     sia_page_number(page, ours_b->mean[sia_group_at(ours_b, length)], 3);
-    sia_page_printf(page, "), in the paper %.3f below %.3f", a->loss[column], b->loss[column]);
+    sia_page_printf(page, ", in the paper %.3f against %.3f)", a->loss[column], b->loss[column]);
 }
 
 /* One pair that the paper orders, a below b; the swapped ones go into the data, the clear ones also into text. */
@@ -83,7 +79,7 @@ static void judge(order *o, sia_page *clear, sia_data *data, const sia_compariso
     sia_data_number(data, d.error);
     if (!isfinite(d.error)) o->without_error++;
     if (!sia_difference_clear(d)) return;
-    o->clear++;
+    if (++o->clear > PAIRS_SAID) return;
     say_pair(clear, o, &paper[a], &paper[b], column, ours_a, ours_b, length);
 }
 
@@ -98,6 +94,8 @@ static void say_order(sia_page *page, const order *o, const sia_page *clear, con
     if (o->clear) {
         sia_page_printf(page, ", %d of them by more than two standard errors", o->clear);
         sia_page_add(page, clear->bytes ? clear->bytes : "");
+        if (o->clear > PAIRS_SAID)
+            sia_page_printf(page, "; and %d more, in the table below", o->clear - PAIRS_SAID);
     } else if (o->swapped > o->without_error) {
         sia_page_add(page, ", none by more than two standard errors");
     }
@@ -171,10 +169,9 @@ static void paper_table(sia_page *page, const sia_comparison *c) {
         }
         sia_page_add(page, "</tr>\n");
     }
-    sia_page_add(
-        page,
-        "</tbody></table></div>\n<p class=\"note\">Other models, data and vocabulary: losses are not to "
-        "be compared across the two halves, their order is.</p>\n");
+    sia_page_add(page, "</tbody></table></div>\n<p class=\"note\">The paper\xe2\x80\x99s model, data and "
+                       "training length are its "
+                       "own: what can be compared is the order, not the losses.</p>\n");
 }
 
 void sia_compare_paper(sia_report *r, const sia_comparison *c) {
@@ -229,9 +226,10 @@ void sia_compare_control(sia_report *r, const sia_comparison *c) {
     sia_page_add(
         &r->body,
         "<h3>How much of the lead is sharpness</h3>\n"
-        "<p>The scale-invariant transform also makes distant logits larger. The control, sharp+prope, is "
-        "prope with all logits times one constant: what it gains over prope needs no "
-        "invariance.</p>\n<ul>\n");
+        "<p>The scale-invariant transform multiplies logits by a factor that grows with the distance. The "
+        "control, sharp+prope, is prope with all logits times one constant: what it gains over prope does "
+        "not "
+        "come from a dependence on distance.</p>\n<ul>\n");
     for (int i = 0; i < c->length_count; i++) say_share(&r->body, c, c->lengths[i], plain, sharp, si);
     sia_page_add(&r->body, "</ul>\n");
 }

@@ -221,7 +221,7 @@ static void lead(sia_page *page, const needles *n) {
     int learnt_count = 0;
     double length = n->lengths[n->length_count - 1], best = highest(n, length);
     for (int i = 0; i < n->accuracy.count; i++) learnt_count += learnt(n, &n->accuracy.groups[i]);
-    sia_page_printf(page, "Needles: %d of %d schemes learnt the task", learnt_count, n->accuracy.count);
+    sia_page_printf(page, "<p>Needles: %d of %d schemes learnt the task", learnt_count, n->accuracy.count);
     for (int i = 0; i < n->accuracy.count && isfinite(best); i++) {
         const sia_group *g = &n->accuracy.groups[i];
         int at = sia_group_at(g, length);
@@ -233,7 +233,7 @@ static void lead(sia_page *page, const needles *n) {
         sia_page_printf(page, " %%%s", g->seeds[at] == 1 ? " (one seed: no claim)" : "");
         break;
     }
-    sia_page_add(page, ". ");
+    sia_page_add(page, ".</p>\n");
 }
 
 void sia_section_needle(sia_report *r, const sia_lines *lines) {

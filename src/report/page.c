@@ -129,8 +129,9 @@ const char *sia_number_text(double value, int digits, char text[SIA_NUMBER_TEXT]
         (void)snprintf(text, SIA_NUMBER_TEXT, "\xe2\x80\x93");
         return text;
     }
-    double smallest = pow(10, -digits) / 2, size = fabs(value);
-    if (size >= 1e9 || (size < smallest && size > 0))
+    /* 0.0002 among numbers of three digits is 0.000; what is far smaller is said. */
+    double size = fabs(value);
+    if (size >= 1e9 || (size < pow(10, -digits - 3) && size > 0))
         (void)snprintf(plain, sizeof plain, "%.*e", digits < 3 ? digits : 3, size);
     else
         (void)snprintf(plain, sizeof plain, "%.*f", digits, size);

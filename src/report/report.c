@@ -124,9 +124,15 @@ static void free_inputs(inputs *in) {
 /* ------------------------------------------------------------------------------------------------ writing */
 
 static void write_parts(sia_report *r, const inputs *in) {
+    int studies = 0;
+    for (int i = 0; i < in->folder_count; i++) {
+        bool study = false;
+        for (int p = 0; p < PARTS; p++) study = study || in->folders[i].lines[p].count;
+        studies += study;
+    }
     for (int i = 0; i < in->folder_count; i++) {
         const folder *f = &in->folders[i];
-        r->folder = in->folder_count > 1 ? f->name : NULL;
+        r->folder = studies > 1 ? f->name : NULL;
         for (int p = 0; p < PARTS; p++)
             if (f->lines[p].count) parts[p].write(r, &f->lines[p]);
         for (int p = 0; p < PARTS; p++)
@@ -158,7 +164,7 @@ static sia_status compose(const inputs *in, const char *title, sia_page *page, s
     sia_report r = {0};
     write_parts(&r, in);
     sia_html_open(page, title ? title : choose_title(in));
-    add_page(page, &r.lead, "<p class=\"lead\">", "</p>\n");
+    add_page(page, &r.lead, "<div class=\"lead\">\n", "</div>\n");
     add_page(page, &r.nav, "<nav aria-label=\"Sections\"><ul>\n", "</ul></nav>\n");
     add_page(page, &r.body, "", "");
     sia_page_printf(page, "<footer class=\"soft\">Written by <code>sia report</code>, sia %s.</footer>\n",

@@ -131,7 +131,7 @@ static void validation_figure(sia_report *r, const sia_run *runs, int count) {
 
 static void run_lead(sia_page *lead, const sia_run *runs, int count) {
     if (count > 1) {
-        sia_page_printf(lead, "%d training runs. ", count);
+        sia_page_printf(lead, "<p>%d training runs.</p>\n", count);
         return;
     }
     double step = NAN, loss = NAN;
@@ -141,13 +141,14 @@ static void run_lead(sia_page *lead, const sia_run *runs, int count) {
         step = sia_line_number(line, "step");
         loss = sia_line_number(line, "loss");
     }
-    sia_page_add(lead, "The run ");
+    sia_page_add(lead, "<p>The run <code>");
     sia_page_escape(lead, runs[0].name);
+    sia_page_add(lead, "</code>");
     if (isfinite(step) && isfinite(loss)) {
         sia_page_printf(lead, " stands at step %.0f with a training loss of ", step);
         sia_page_number(lead, loss, 3);
     }
-    sia_page_add(lead, ". ");
+    sia_page_add(lead, ".</p>\n");
 }
 
 void sia_section_runs(sia_report *r, const sia_run *runs, int count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parts of a report, each from the lines of one file. A part writes its sections into body, its links into
- * nav, and what a reader should know first into lead; all of it comes from the data. Memory that runs out is
+ * nav, and what a reader should know first into lead, as paragraphs; all of it comes from the data. Memory that runs out is
  * remembered in the pages. */
 #ifndef SIA_REPORT_SECTIONS_H
 #define SIA_REPORT_SECTIONS_H
@@ -44,12 +44,19 @@ void sia_object_pairs(sia_data *pairs, const json_t *object);
 
 typedef struct sia_comparison {
     const sia_lines *lines;
+    bool variants; /* the rows are the variants of a sweep; otherwise they are the results that are none */
     sia_gather losses; /* x: the length */
     double lengths[SIA_REPORT_LENGTHS];
     int length_count;
     double train_len; /* not a number when no line tells it */
     int fewest_seeds, most_seeds;
 } sia_comparison;
+
+/* Whether a line, a result or a curve, is of this comparison. */
+bool sia_comparison_has(const sia_comparison *c, const json_t *line);
+
+/* The table of losses with the best marked, and what the marks mean. */
+void sia_compare_table(sia_page *page, const sia_comparison *c);
 
 /* "4096 tokens (16x)", the multiple only where the training length is known. */
 const char *sia_length_text(const sia_comparison *c, double length, char text[96]);
@@ -58,5 +65,10 @@ const char *sia_length_text(const sia_comparison *c, double length, char text[96
 void sia_compare_paper(sia_report *r, const sia_comparison *c);
 void sia_compare_control(sia_report *r, const sia_comparison *c);
 void sia_compare_figures(sia_report *r, const sia_comparison *c);
+
+/* The variants of a sweep: the figure, and their table unless c is that table already. */
+void sia_compare_sweep(sia_report *r, const sia_comparison *c);
+
+void sia_comparison_gather(sia_comparison *c);
 
 #endif

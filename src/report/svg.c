@@ -108,7 +108,7 @@ static double label_room(const scale *s, const svg_size *size) {
 
 static void draw_axes(sia_page *page, const sia_figure *f, const svg_size *size, const scale *x,
                       const scale *y) {
-    double left = x->start, right = x->start + x->length, bottom = y->start, top = y->start + y->length;
+    double left = x->start, right = x->start + x->length, bottom = y->start;
     char text[SIA_NUMBER_TEXT];
     for (int i = 0; i < y->tick_count; i++) {
         double at = place(y, y->ticks[i]);
@@ -128,7 +128,6 @@ static void draw_axes(sia_page *page, const sia_figure *f, const svg_size *size,
     }
     svg_text(page, 0, size->line * 0.75, "start", 60, f->y.label);
     svg_text(page, (left + right) / 2, bottom + size->line * 1.9, "middle", 60, f->x.label);
-    (void)top;
 }
 
 /* ------------------------------------------------------------------------------------------------ series */
@@ -183,7 +182,7 @@ static void draw_point(sia_page *page, const sia_series *s, size_t p, const scal
         sia_page_add(page, " \xc2\xb1 ");
         sia_page_number(page, s->error[p], 4);
     }
-    sia_page_printf(page, "</title></%s>\n", s->style % 8 == 0 ? "circle" : "path");
+    sia_page_printf(page, "</title></%s>\n", svg_marker_tag(s->style));
 }
 
 /* A long line has a few markers only, and those of different series stand apart. */

@@ -20,7 +20,7 @@ int svg_letters(const char *text) {
 
 void svg_open(sia_page *page, const svg_size *size, double height, const char *title) {
     sia_page_printf(page, "<svg class=\"%s\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
-                    size == &svg_wide ? "wide" : "small", size->width, ceil(height));
+                    size->class, size->width, ceil(height));
     sia_page_escape(page, title);
     sia_page_add(page, "\">\n");
 }
@@ -58,11 +58,17 @@ void svg_text(sia_page *page, double x, double y, const char *anchor, int letter
 
 /* ------------------------------------------------------------------------------------------------ styles */
 
-/* Eight shapes and five dashes have no common divisor: 40 styles differ without colour. */
+/* Eight shapes and five dashes: 40 styles differ without colour. The shapes move on by one with each round of the
+ * colours, so that two styles of one colour have different markers. */
+enum { SHAPES = 8 };
+static int shape_of(int style) { return (style + style / SVG_COLOURS) % SHAPES; }
+
+const char *svg_marker_tag(int style) { return shape_of(style) == 0 ? "circle" : "path"; }
+
 void svg_marker(sia_page *page, int style, double x, double y, double radius) {
     /* Relative to the middle, for a radius of 1; plus and cross are drawn as areas, so that one rule of
      * style fills every marker. */
-    static const float shapes[8][25] = {
+    static const float shapes[SHAPES][25] = {
         {0}, /* a circle, below */
         {4, -.9F, -.9F, .9F, -.9F, .9F, .9F, -.9F, .9F},
         {3, 0, -1.15F, 1.1F, .8F, -1.1F, .8F},
@@ -75,8 +81,8 @@ void svg_marker(sia_page *page, int style, double x, double y, double radius) {
         {5, 0, -1.25F, 1.2F, -.35F, .75F, 1.05F, -.75F, 1.05F, -1.2F, -.35F},
     };
     char a[SIA_NUMBER_TEXT], b[SIA_NUMBER_TEXT];
-    const float *shape = shapes[style % 8];
-    if (style % 8 == 0) {
+    const float *shape = shapes[shape_of(style)];
+    if (shape_of(style) == 0) {
         char r[SIA_NUMBER_TEXT];
         sia_page_printf(page, "<circle class=\"m\" cx=\"%s\" cy=\"%s\" r=\"%s\"", svg_at(x, a), svg_at(y, b),
                         svg_at(radius, r));

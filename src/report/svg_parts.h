@@ -9,15 +9,16 @@
 /* `letter` is the room that one letter takes, `line` that of a line of text, in the largest size that the style
  * gives to the figure: see html_style.h. */
 typedef struct svg_size {
+    const char *class;
     double width, plot_height, letter, line;
 } svg_size;
 
-static const svg_size svg_wide = {640, 320, 10.6, 25}, svg_small = {420, 230, 7.8, 19};
+static const svg_size svg_wide = {"wide", 640, 320, 10.2, 25}, svg_small = {"small", 420, 230, 7.8, 19};
 
 /* Characters, not bytes. */
 int svg_letters(const char *text);
 
-/* Opens with role, name and viewBox; class is "wide" or "small". */
+/* Opens with class, role, name and viewBox. */
 void svg_open(sia_page *page, const svg_size *size, double height, const char *title);
 void svg_close(sia_page *page);
 
@@ -27,8 +28,10 @@ void svg_text(sia_page *page, double x, double y, const char *anchor, int letter
 /* A coordinate with two digits at most behind the point. */
 const char *svg_at(double value, char text[SIA_NUMBER_TEXT]);
 
-/* The path of the marker of a style around (x, y), and its dashes ("" for none). */
+/* The marker of a style around (x, y), without the end of its tag, the name of that tag, and the dashes ("" for
+ * none). */
 void svg_marker(sia_page *page, int style, double x, double y, double radius);
+const char *svg_marker_tag(int style);
 const char *svg_dashes(int style);
 
 /* Colours 0 .. SVG_COLOURS-1 are the classes c0, c1, ... */
