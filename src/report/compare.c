@@ -132,12 +132,11 @@ static int sorted_rows(const sia_comparison *c, row rows[SIA_REPORT_NAMES]) {
 }
 
 static void table_head(sia_page *page, const sia_comparison *c) {
-    sia_page_add(page,
-                 "<div class=\"scroll\"><table>\n<caption>Validation loss, nats a token, by length in tokens"
-                 "</caption>\n<thead><tr><th scope=\"col\">Scheme</th>");
+    sia_page_add(page, "<p class=\"soft\">Validation loss, nats a token, by length in tokens</p>\n"
+                       "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Scheme</th>");
     for (int i = 0; i < c->length_count; i++) {
         double times = c->lengths[i] / c->train_len;
-        sia_page_printf(page, "<th class=\"n\" scope=\"col\">%.0f", c->lengths[i]);
+        sia_page_printf(page, "<th class=\"n\" scope=\"col\">%.0f<i></i>", c->lengths[i]);
         if (isfinite(times)) sia_page_printf(page, "<small>%.4g\xc3\x97<i></i></small>", times);
         sia_page_add(page, "</th>");
     }

@@ -86,7 +86,10 @@ static void judge(order *o, sia_page *clear, sia_data *data, const sia_compariso
 static void say_order(sia_page *page, const order *o, const sia_page *clear, const char *length, int column,
                       bool one_seed) {
     sia_page_printf(page, "<li>At %s, the paper\xe2\x80\x99s %s: ", length, paper_lengths[column]);
-    if (!o->swapped)
+    if (o->pairs == 1)
+        sia_page_printf(page, "the one pair that the paper orders stands %s",
+                        o->swapped ? "the other way round here" : "in its order");
+    else if (!o->swapped)
         sia_page_printf(page, "all %d pairs that the paper orders stand in its order", o->pairs);
     else
         sia_page_printf(page, "of %d pairs that the paper orders, %d %s the other way round here", o->pairs,
@@ -141,9 +144,10 @@ static void orders(sia_report *r, const sia_comparison *c) {
 
 static void paper_head(sia_page *page, const sia_comparison *c) {
     sia_page_add(
-        page, "<div class=\"scroll\"><table>\n<caption>The paper\xe2\x80\x99s Table 1 (162 M parameters, "
-              "trained at 4k on 2.4 billion tokens of FineWeb) beside this study, at the same multiples of "
-              "the training length</caption>\n<thead><tr><th scope=\"col\">Scheme</th>");
+        page,
+        "<p class=\"soft\">The paper\xe2\x80\x99s Table 1 (162 M parameters, trained at 4k on 2.4 billion "
+        "tokens of FineWeb) beside this study, at the same multiples of the training length</p>\n"
+        "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Scheme</th>");
     for (int i = 0; i < COLUMNS; i++)
         sia_page_printf(page, "<th class=\"n\" scope=\"col\">%s<small>paper</small></th>", paper_lengths[i]);
     for (int i = 0; i < COLUMNS; i++)
@@ -157,7 +161,7 @@ static void paper_table(sia_page *page, const sia_comparison *c) {
     paper_head(page, c);
     for (int s = 0; s < SCHEMES; s++) {
         const sia_group *ours = find(c, paper[s].scheme);
-        sia_page_printf(page, "<tr><th scope=\"row\">%s <span class=\"soft\">%s</span></th>", paper[s].name,
+        sia_page_printf(page, "<tr><th scope=\"row\">%s<small>%s</small></th>", paper[s].name,
                         paper[s].scheme);
         for (int i = 0; i < COLUMNS; i++)
             sia_page_printf(page, "<td class=\"n\">%.3f</td>", paper[s].loss[i]);

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { KNOWN = 13 };
+
 int sia_scheme_style(const char *name, int place) {
     /* The first eight have a colour of their own: those that the paper's argument is about. */
-    static const char *const known[] = {"si+prope", "alibi",   "logn+prope", "sharp+prope", "prope",
-                                        "rope",     "nope",    "rope+yarn",  "rope+ntk",    "logn+rope",
-                                        "logn+ntk", "si+rope", "si+nope"};
-    enum { KNOWN = sizeof known / sizeof *known };
+    static const char *const known[KNOWN] = {"si+prope", "alibi",   "logn+prope", "sharp+prope", "prope",
+                                             "rope",     "nope",    "rope+yarn",  "rope+ntk",    "logn+rope",
+                                             "logn+ntk", "si+rope", "si+nope"};
     for (int i = 0; i < KNOWN; i++)
         if (strcmp(name, known[i]) == 0) return i;
     /* The theory and others may leave the rotary slot away. */
@@ -112,6 +113,9 @@ void sia_gather_finish(sia_gather *g) {
         used++;
     }
     qsort(g->groups, (size_t)g->count, sizeof *g->groups, compare_groups);
+    /* Where no name is known there is nothing to keep apart from: the styles begin at the first. */
+    bool strangers = g->count && g->groups[0].style >= KNOWN;
+    for (int i = 0; strangers && i < g->count; i++) g->groups[i].style = i;
 }
 
 void sia_gather_free(sia_gather *g) {

@@ -108,7 +108,8 @@ static void data_table(sia_page *page, const sia_data *data) {
 void sia_html_data(sia_page *page, sia_data *data, const char *file) {
     sia_page csv = {0};
     size_t rows = data->columns ? data->count / (size_t)data->columns : 0;
-    sia_page_printf(page, "<details><summary>Data, %zu row%s</summary>\n", rows, rows == 1 ? "" : "s");
+    sia_page_printf(page, "<details%s><summary>Data, %zu row%s</summary>\n", data->open ? " open" : "", rows,
+                    rows == 1 ? "" : "s");
     data_table(page, data);
     sia_data_csv(data, &csv);
     sia_page_printf(page, "<p><a download=\"%s\" href=\"data:text/csv;charset=utf-8,", file);

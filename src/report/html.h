@@ -31,6 +31,7 @@ typedef struct sia_data {
         double number;
     } * cells;
     size_t count, room;
+    bool open; /* the table is shown without a click */
     bool failed;
 } sia_data;
 

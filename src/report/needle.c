@@ -86,7 +86,8 @@ static void table_row(sia_page *page, const needles *n, const sia_group *g) {
         }
         sia_page_printf(page, "<i>%s</i></td>", best ? "\xe2\x98\x85" : "");
     }
-    sia_page_printf(page, "<td class=\"n\">%d</td><td>%s</td></tr>\n", g->count ? g->seeds[0] : 0,
+    sia_page_printf(page, "<td class=\"n\">%d</td><td class=\"nowrap\">%s</td></tr>\n",
+                    g->count ? g->seeds[0] : 0,
                     ranked        ? ""
                     : trained < 0 ? "not measured at 1\xc3\x97"
                                   : "not learnt at this budget");
@@ -95,10 +96,11 @@ static void table_row(sia_page *page, const needles *n, const sia_group *g) {
 static void table(sia_page *page, const needles *n) {
     sia_page_add(
         page,
-        "<div class=\"scroll\"><table>\n<caption>Needles found, percent, by length in tokens</caption>\n"
+        "<p class=\"soft\">Needles found, percent, by length in tokens</p>\n<div class=\"scroll\"><table>"
         "<thead><tr><th scope=\"col\">Scheme</th>");
     for (int i = 0; i < n->length_count; i++)
-        sia_page_printf(page, "<th class=\"n\" scope=\"col\">%.0f<small>%.4g\xc3\x97<i></i></small></th>",
+        sia_page_printf(page,
+                        "<th class=\"n\" scope=\"col\">%.0f<i></i><small>%.4g\xc3\x97<i></i></small></th>",
                         n->lengths[i], n->lengths[i] / n->train_len);
     sia_page_add(page,
                  "<th class=\"n\" scope=\"col\">Seeds</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n");
@@ -250,7 +252,11 @@ void sia_section_needle(sia_report *r, const sia_lines *lines) {
             .y = {.label = "share of needles found", .fixed = true, .least = 0, .most = 1}};
         static const char *const names[] = {"scheme", "length", "share found", "standard error", "seeds"};
         if (n.length_count > 1)
-            sia_gather_figure(&r->body, &n.accuracy, figure, "Mean over seeds.", names, "needle.csv");
+            sia_gather_figure(
+                &r->body, &n.accuracy, figure,
+                "Mean over seeds. Schemes that have not learnt the task at 1\xc3\x97 are drawn too: see "
+                "the table.",
+                names, "needle.csv");
         heat_maps(r, &n);
     }
     sia_gather_free(&n.accuracy);

@@ -97,7 +97,8 @@ void svg_marker(sia_page *page, int style, double x, double y, double radius) {
 
 const char *svg_dashes(int style) {
     static const char *const dashes[] = {"", "8 4", "2.5 3.5", "10 3 2.5 3", "5 3"};
-    return dashes[style % 5];
+    /* For one shape the rounds of colours have different dashes. */
+    return dashes[(style / SVG_COLOURS + shape_of(style)) % 5];
 }
 
 /* ------------------------------------------------------------------------------------------------ ticks */
@@ -144,7 +145,8 @@ const char *sia_tick_text(double value, double step, bool log, char text[SIA_NUM
                                          "\xe2\x81\xb8", "\xe2\x81\xb9"};
     if (log && value > 0) {
         double power = floor(log10(value) + 1e-9), times = value / pow(10, power);
-        bool plain = value < 99999.5 && value > 0.00099;
+        bool ten = fabs(times - 1) < 1e-6;
+        bool plain = value < (ten ? 9999.5 : 99999.5) && value > 0.00099;
         if (plain || fabs(times - round(times)) > 1e-6 || fabs(power) > 99) {
             (void)snprintf(text, SIA_NUMBER_TEXT, "%.5g", value);
             return text;

@@ -8,28 +8,46 @@
 
 #include "report/sections.h"
 
+/* The place of a line on the x axis. */
+static double at_t(const json_t *line) { return sia_line_number(line, "t"); }
+static double at_n(const json_t *line) { return sia_line_number(line, "n"); }
+static double
+at_middle(const json_t *line) { /* of a range, on a logarithmic axis, distances counted from 1 */
+    return sqrt((sia_line_number(line, "from") + 1) * sia_line_number(line, "to"));
+}
+
 static const struct curve {
-    const char *figure, *x, *y, *error;
+    const char *figure, *y, *error;
+    double (*x)(const json_t *line);
     const char *title, *x_label, *y_label, *file;
+    bool largest_n; /* only the lines with the largest n */
 } curves[] = {
-    {"entropy-range", "t", "entropy", "error", "Entropy over the distances [t, tD)", "t, tokens",
-     "entropy, nats", "theory-entropy-range.csv"},
-    {"context", "length", "entropy", "entropy_error", "Entropy of attention against context, Gaussian logits",
-     "context, tokens", "entropy, nats", "theory-entropy.csv"},
-    {"context", "length", "last100", "last100_error", "Attention to the last 100 tokens, Gaussian logits",
-     "context, tokens", "share of attention", "theory-last100.csv"},
+    {"property", "closed", NULL, at_t, "The two properties: Z and N over the distances t to tD", "t, tokens",
+     "expected Z, N (closed form)", "theory-properties.csv", false},
+    {"total", "log10_Z", NULL, at_t, "Total attention over the distances t to 10t", "t, tokens",
+     "log\xe2\x82\x81\xe2\x82\x80 of expected Z", "theory-total.csv", false},
+    {"entropy-range", "entropy", "error", at_t, "Entropy over the distances t to tD", "t, tokens",
+     "entropy, nats", "theory-entropy-range.csv", false},
+    {"context", "entropy", "error", at_n, "Entropy of attention against context, Gaussian logits",
+     "context, tokens", "entropy, nats", "theory-entropy.csv", false},
+    {"context", "last100", "last100_error", at_n, "Attention to the last 100 tokens, Gaussian logits",
+     "context, tokens", "share of attention", "theory-last100.csv", false},
+    {"context-range", "entropy", "error", at_middle,
+     "Entropy within ranges of distances, at the longest context", "distance, tokens", "entropy, nats",
+     "theory-ranges.csv", true},
 };
-enum { CURVES = sizeof curves / sizeof *curves, MOST_FIGURES = 24 };
+enum { CURVES = sizeof curves / sizeof *curves, MOST_FIGURES = 24, ROWS_OPEN = 16 };
 
 static bool of_figure(const json_t *line, const char *figure) {
     return strcmp(sia_line_text(line, "figure"), figure) == 0;
 }
 
-/* "si, D = 10" */
+/* "si, D = 10", "Z, D = 2" */
 static const char *curve_name(const json_t *line, char name[SIA_LABEL]) {
     char number[SIA_NUMBER_TEXT];
     double d = sia_line_number(line, "D");
-    sia_line_label(line, name);
+    (void)snprintf(name, SIA_LABEL, "%.100s%.20s", sia_line_text(line, "scheme"),
+                   sia_line_text(line, "quantity"));
     size_t used = strlen(name);
     if (isfinite(d)) (void)snprintf(name + used, SIA_LABEL - used, ", D = %s", sia_number_exact(d, number));
     return name;
@@ -37,36 +55,48 @@ static const char *curve_name(const json_t *line, char name[SIA_LABEL]) {
 
 /* ------------------------------------------------------------------------------------------------ curves */
 
+static double largest_n(const sia_lines *lines, const char *figure) {
+    double largest = 0;
+    for (size_t i = 0; i < lines->count; i++)
+        if (of_figure(lines->list[i], figure)) largest = fmax(largest, at_n(lines->list[i]));
+    return largest;
+}
+
 /* Errors come with the lines: these are no seeds to take a mean of. */
-static void set_errors(sia_gather *g, const sia_lines *lines, const struct curve *c) {
-    for (size_t i = 0; i < lines->count; i++) {
-        char name[SIA_LABEL];
-        const json_t *line = lines->list[i];
-        if (!of_figure(line, c->figure)) continue;
-        const sia_group *group = sia_gather_find(g, curve_name(line, name));
-        int at = group ? sia_group_at(group, sia_line_number(line, c->x)) : -1;
-        if (at >= 0) group->error[at] = sia_line_number(line, c->error);
+static void set_error(sia_gather *g, const json_t *line, const struct curve *c) {
+    char name[SIA_LABEL];
+    const sia_group *group = sia_gather_find(g, curve_name(line, name));
+    int at = group && c->error ? sia_group_at(group, c->x(line)) : -1;
+    if (at >= 0) group->error[at] = sia_line_number(line, c->error);
+}
+
+static void gather(sia_gather *g, const sia_lines *lines, const struct curve *c) {
+    double n = c->largest_n ? largest_n(lines, c->figure) : NAN;
+    for (int pass = 0; pass < 2 && !g->failed; pass++) {
+        for (size_t i = 0; i < lines->count; i++) {
+            char name[SIA_LABEL];
+            const json_t *line = lines->list[i];
+            if (!of_figure(line, c->figure) || (c->largest_n && at_n(line) != n)) continue;
+            if (!isfinite(sia_line_number(line, c->y))) continue;
+            if (pass)
+                set_error(g, line, c);
+            else
+                sia_gather_add(g, curve_name(line, name), c->x(line), 0, sia_line_number(line, c->y));
+        }
+        if (pass == 0) sia_gather_finish(g);
     }
 }
 
 static void curve_figure(sia_report *r, const sia_lines *lines, const struct curve *c) {
     sia_gather g = {0};
-    for (size_t i = 0; i < lines->count; i++) {
-        char name[SIA_LABEL];
-        const json_t *line = lines->list[i];
-        double y = sia_line_number(line, c->y);
-        if (of_figure(line, c->figure) && isfinite(y))
-            sia_gather_add(&g, curve_name(line, name), sia_line_number(line, c->x), 0, y);
-    }
-    sia_gather_finish(&g);
+    gather(&g, lines, c);
     if (g.failed || !g.sample_count) {
         r->body.failed = r->body.failed || g.failed;
         sia_gather_free(&g);
         return;
     }
-    set_errors(&g, lines, c);
     sia_series series[SIA_REPORT_NAMES];
-    sia_data data = {.heads = {"curve", c->x, c->y, "standard error"}, .columns = 4};
+    sia_data data = {.heads = {"curve", c->x_label, c->y, "standard error"}, .columns = 4};
     bool errors = false;
     for (int i = 0; i < g.count; i++) {
         sia_group *group = &g.groups[i];
@@ -105,6 +135,18 @@ static void add_value(sia_data *data, const json_t *value) {
         sia_data_number(data, json_is_number(value) ? json_number_value(value) : NAN);
 }
 
+static const char *table_title(const char *figure) {
+    static const char *const titles[][2] = {
+        {"settings", "Settings of the Gaussian model"},
+        {"property", "The two properties, computed in three ways"},
+        {"plain-mean", "The plain mean of Z over sampled rows, beside the closed form"},
+        {"fit", "Least squares for the entropy"},
+    };
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(titles[i][0], figure) == 0) return titles[i][1];
+    return figure;
+}
+
 /* The columns are the plain fields of the first line of the figure. */
 static void figure_table(sia_report *r, const sia_lines *lines, const char *figure) {
     sia_data data = {0};
@@ -119,29 +161,45 @@ static void figure_table(sia_report *r, const sia_lines *lines, const char *figu
         for (int c = 0; c < data.columns; c++) add_value(&data, json_object_get(line, data.heads[c]));
     }
     if (data.columns) {
-        sia_page_add(&r->body, "<h3>");
-        sia_page_escape(&r->body, figure);
-        sia_page_add(&r->body, "</h3>\n");
+        sia_html_heading(&r->body, table_title(figure));
+        data.open = data.count / (size_t)data.columns <= ROWS_OPEN;
         sia_html_data(&r->body, &data, "theory.csv");
     }
     sia_data_free(&data);
 }
 
-static bool has_curve(const char *figure) {
+/* A property has more columns than its curve shows. */
+static bool curve_tells_all(const char *figure) {
+    if (strcmp(figure, "property") == 0) return false;
     for (int i = 0; i < CURVES; i++)
         if (strcmp(curves[i].figure, figure) == 0) return true;
     return false;
 }
 
+/* How many of the checks hold, as the lines say themselves. */
+static void lead(sia_page *page, const sia_lines *lines) {
+    int checks = 0, hold = 0;
+    for (size_t i = 0; i < lines->count; i++) {
+        const json_t *holds = json_object_get(lines->list[i], "holds");
+        if (!of_figure(lines->list[i], "property") || !json_is_boolean(holds)) continue;
+        checks++;
+        hold += json_is_true(holds);
+    }
+    if (checks)
+        sia_page_printf(page, "<p>Gaussian model: %d of %d checks of the two properties hold.</p>\n", hold,
+                        checks);
+}
+
 void sia_section_theory(sia_report *r, const sia_lines *lines) {
     const char *seen[MOST_FIGURES];
     int count = 0;
+    lead(&r->lead, lines);
     sia_report_section(r, "The Gaussian model");
     for (int i = 0; i < CURVES; i++) curve_figure(r, lines, &curves[i]);
     for (size_t i = 0; i < lines->count; i++) {
         const char *figure = sia_line_text(lines->list[i], "figure");
         int at = 0;
-        if (!*figure || has_curve(figure)) continue;
+        if (!*figure || curve_tells_all(figure)) continue;
         while (at < count && strcmp(seen[at], figure) != 0) at++;
         if (at < count || count == MOST_FIGURES) continue;
         seen[count++] = figure;
