@@ -13,7 +13,7 @@ typedef struct svg_size {
     double width, plot_height, letter, line;
 } svg_size;
 
-static const svg_size svg_wide = {"wide", 640, 320, 10.2, 25}, svg_small = {"small", 420, 230, 7.8, 19};
+static const svg_size svg_wide = {"wide", 640, 320, 11.5, 25}, svg_small = {"small", 420, 230, 8.3, 19};
 
 /* Characters, not bytes. */
 int svg_letters(const char *text);
