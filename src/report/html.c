@@ -3,7 +3,9 @@
  * The page: head, sections, data under figures. */
 #include "report/html.h"
 
+#include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,8 +78,16 @@ void sia_data_csv(const sia_data *data, sia_page *out) {
     sia_page_add(out, "\r\n");
 }
 
+/* Six digits are enough to read; the download has all. Whole numbers are whole. */
+static const char *shown_number(double value, char text[SIA_NUMBER_TEXT]) {
+    text[0] = 0;
+    bool whole = value == trunc(value) && fabs(value) < 1e15;
+    if (isfinite(value)) (void)snprintf(text, SIA_NUMBER_TEXT, whole ? "%.0f" : "%.6g", value);
+    return text;
+}
+
 static void data_table(sia_page *page, const sia_data *data) {
-    size_t columns = (size_t)data->columns, rows = data->count / columns;
+    size_t columns = (size_t)data->columns, rows = columns ? data->count / columns : 0;
     sia_page_add(page, "<div class=\"scroll\"><table class=\"data\"><thead><tr>");
     for (size_t c = 0; c < columns; c++) {
         bool number = data->count > c && !data->cells[c].text;
@@ -95,7 +105,7 @@ static void data_table(sia_page *page, const sia_data *data) {
             if (cell->text)
                 sia_page_escape(page, cell->text);
             else
-                sia_page_add(page, sia_number_exact(cell->number, text));
+                sia_page_add(page, shown_number(cell->number, text));
             sia_page_add(page, "</td>");
         }
         sia_page_add(page, "</tr>\n");
@@ -110,7 +120,7 @@ void sia_html_data(sia_page *page, sia_data *data, const char *file) {
     size_t rows = data->columns ? data->count / (size_t)data->columns : 0;
     sia_page_printf(page, "<details%s><summary>Data, %zu row%s</summary>\n", data->open ? " open" : "", rows,
                     rows == 1 ? "" : "s");
-    data_table(page, data);
+    if (data->columns) data_table(page, data);
     sia_data_csv(data, &csv);
     sia_page_printf(page, "<p><a download=\"%s\" href=\"data:text/csv;charset=utf-8,", file);
     if (csv.bytes) sia_page_percent(page, csv.bytes, csv.size);

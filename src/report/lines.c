@@ -189,6 +189,12 @@ static sia_status keep_line(sia_lines *lines, size_t *room, json_t *line, const 
     return SIA_OK;
 }
 
+static bool is_blank(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (!strchr(" \t\r", text[i]) || !text[i]) return false;
+    return true;
+}
+
 static sia_status parse_lines(sia_lines *lines, const char *text, size_t size, const char *path,
                               sia_error *err) {
     size_t room = 0, number = 0;
@@ -198,7 +204,7 @@ static sia_status parse_lines(sia_lines *lines, const char *text, size_t size, c
         if (!stop) stop = end;
         number++;
         size_t length = (size_t)(stop - at);
-        if (strspn(at, " \t\r") < length) {
+        if (!is_blank(at, length)) {
             json_error_t wrong;
             json_t *line = json_loadb(at, length, 0, &wrong);
             if (!line)
@@ -244,16 +250,23 @@ static bool is_there(const char *path) {
     return stat(path, &info) == 0;
 }
 
+sia_status sia_lines_parse(sia_lines *lines, const char *text, size_t size, const char *name,
+                           sia_error *err) {
+    *lines = (sia_lines){.found = true};
+    sia_status status = parse_lines(lines, text, size, name, err);
+    if (!status) status = check_names(lines, name, err);
+    if (status) sia_lines_free(lines);
+    return status;
+}
+
 sia_status sia_lines_read(sia_lines *lines, const char *path, sia_error *err) {
     char *text = NULL;
     size_t size = 0;
-    *lines = (sia_lines){.found = is_there(path)};
-    if (!lines->found) return SIA_OK;
+    *lines = (sia_lines){0};
+    if (!is_there(path)) return SIA_OK;
     sia_status status = sia_file_read(path, FILE_MOST, &text, &size, err);
-    if (!status) status = parse_lines(lines, text, size, path, err);
-    if (!status) status = check_names(lines, path, err);
+    if (!status) status = sia_lines_parse(lines, text, size, path, err);
     free(text);
-    if (status) sia_lines_free(lines);
     return status;
 }
 

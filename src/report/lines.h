@@ -34,6 +34,9 @@ typedef struct sia_lines {
 sia_status sia_lines_read(sia_lines *lines, const char *path, sia_error *err);
 void sia_lines_free(sia_lines *lines);
 
+/* The same from memory; name is for the sentences. */
+sia_status sia_lines_parse(sia_lines *lines, const char *text, size_t size, const char *name, sia_error *err);
+
 /* One JSON object that is a whole file, such as config.json; NULL in *object when there is none. */
 sia_status sia_object_read(json_t **object, const char *path, sia_error *err);
 

@@ -12,23 +12,6 @@
 #include "base/file.h"
 #include "report/sections.h"
 
-void sia_report_section(sia_report *r, const char *title) {
-    char id[24];
-    (void)snprintf(id, sizeof id, "s%d", ++r->sections);
-    sia_page_printf(&r->nav, "<li><a href=\"#%s\">", id);
-    for (int copy = 0; copy < 2; copy++) {
-        sia_page *page = copy ? &r->body : &r->nav;
-        if (copy) sia_page_printf(page, "<h2 id=\"%s\">", id);
-        sia_page_escape(page, title);
-        if (r->folder) {
-            sia_page_add(page, copy ? " <span class=\"soft\">" : " (");
-            sia_page_escape(page, r->folder);
-            sia_page_add(page, copy ? "</span>" : ")");
-        }
-        sia_page_add(page, copy ? "</h2>\n" : "</a></li>\n");
-    }
-}
-
 /* ------------------------------------------------------------------------------------------------ reading */
 
 typedef struct part {

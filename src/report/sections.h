@@ -40,6 +40,9 @@ void sia_section_runs(sia_report *r, const sia_run *runs, int count);
 /* An object as pairs of dotted name and value, depth first, at most a few hundred of them. */
 void sia_object_pairs(sia_data *pairs, const json_t *object);
 
+/* These pairs as a table under a heading; nothing for NULL and for an empty object. */
+void sia_object_table(sia_page *page, const char *title, const json_t *object);
+
 /* ------------------------------------------------------------------------------------- within the comparison */
 
 typedef struct sia_comparison {

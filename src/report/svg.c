@@ -223,8 +223,8 @@ static void draw_legend(sia_page *page, const sia_figure *f, const svg_size *siz
     int columns = legend_columns(f, size);
     for (int i = 0; i < f->series_count; i++) {
         const sia_series *s = &f->series[i];
-        double left = size->width * (i % columns) / columns;
-        double middle = top + size->line * (i / columns) + size->line / 2;
+        int row = i / columns, column = i % columns;
+        double left = size->width * column / columns, middle = top + size->line * (row + 0.5);
         const char *dashes = svg_dashes(s->style);
         char a[SIA_NUMBER_TEXT], b[SIA_NUMBER_TEXT];
         sia_page_printf(page, "<g class=\"c%d\">", s->style % SVG_COLOURS);

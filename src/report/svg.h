@@ -33,10 +33,10 @@ typedef struct sia_axis {
 
 typedef struct sia_series {
     const char *name;
-    int style; /* 0, 1, ...: colour, marker and dashes */
     const double *x, *y;
     const double *error; /* bars of y - error .. y + error; NULL or not a number: none */
     size_t count;
+    int style;  /* 0, 1, ...: colour, marker and dashes */
     bool loose; /* points without a line */
 } sia_series;
 

@@ -17,24 +17,29 @@ at_middle(const json_t *line) { /* of a range, on a logarithmic axis, distances 
 }
 
 static const struct curve {
-    const char *figure, *y, *error;
+    const char *figure, *quantity; /* quantity: only the lines of this one, or NULL */
+    const char *y, *error;
     double (*x)(const json_t *line);
     const char *title, *x_label, *y_label, *file;
+    bool by_ratio;  /* D is a part of the curve's name */
     bool largest_n; /* only the lines with the largest n */
 } curves[] = {
-    {"property", "closed", NULL, at_t, "The two properties: Z and N over the distances t to tD", "t, tokens",
-     "expected Z, N (closed form)", "theory-properties.csv", false},
-    {"total", "log10_Z", NULL, at_t, "Total attention over the distances t to 10t", "t, tokens",
-     "log\xe2\x82\x81\xe2\x82\x80 of expected Z", "theory-total.csv", false},
-    {"entropy-range", "entropy", "error", at_t, "Entropy over the distances t to tD", "t, tokens",
-     "entropy, nats", "theory-entropy-range.csv", false},
-    {"context", "entropy", "error", at_n, "Entropy of attention against context, Gaussian logits",
-     "context, tokens", "entropy, nats", "theory-entropy.csv", false},
-    {"context", "last100", "last100_error", at_n, "Attention to the last 100 tokens, Gaussian logits",
-     "context, tokens", "share of attention", "theory-last100.csv", false},
-    {"context-range", "entropy", "error", at_middle,
+    {"property", "Z", "closed", NULL, at_t, "Total attention: the expected Z over the distances t to tD",
+     "t, tokens", "Z, closed form", "theory-z.csv", true, false},
+    {"property", "N", "closed", NULL, at_t,
+     "Unnormalised sparsity: the expected N over the distances t to tD", "t, tokens", "N, closed form",
+     "theory-n.csv", true, false},
+    {"total", NULL, "log10_Z", NULL, at_t, "Total attention over the distances t to 10t", "t, tokens",
+     "log\xe2\x82\x81\xe2\x82\x80 of the expected Z", "theory-total.csv", false, false},
+    {"entropy-range", NULL, "entropy", "error", at_t, "Entropy over the distances t to tD", "t, tokens",
+     "entropy, nats", "theory-entropy-range.csv", true, false},
+    {"context", NULL, "entropy", "error", at_n, "Entropy of attention against context, Gaussian logits",
+     "context, tokens", "entropy, nats", "theory-entropy.csv", false, false},
+    {"context", NULL, "last100", "last100_error", at_n, "Attention to the last 100 tokens, Gaussian logits",
+     "context, tokens", "share of attention", "theory-last100.csv", false, false},
+    {"context-range", NULL, "entropy", "error", at_middle,
      "Entropy within ranges of distances, at the longest context", "distance, tokens", "entropy, nats",
-     "theory-ranges.csv", true},
+     "theory-ranges.csv", false, true},
 };
 enum { CURVES = sizeof curves / sizeof *curves, MOST_FIGURES = 24, ROWS_OPEN = 16 };
 
@@ -42,14 +47,16 @@ static bool of_figure(const json_t *line, const char *figure) {
     return strcmp(sia_line_text(line, "figure"), figure) == 0;
 }
 
-/* "si, D = 10", "Z, D = 2" */
-static const char *curve_name(const json_t *line, char name[SIA_LABEL]) {
+/* "si, D = 10", "D = 2", "si" */
+static const char *curve_name(const struct curve *c, const json_t *line, char name[SIA_LABEL]) {
     char number[SIA_NUMBER_TEXT];
+    const char *scheme = sia_line_text(line, "scheme");
     double d = sia_line_number(line, "D");
-    (void)snprintf(name, SIA_LABEL, "%.100s%.20s", sia_line_text(line, "scheme"),
-                   sia_line_text(line, "quantity"));
-    size_t used = strlen(name);
-    if (isfinite(d)) (void)snprintf(name + used, SIA_LABEL - used, ", D = %s", sia_number_exact(d, number));
+    if (c->by_ratio && isfinite(d))
+        (void)snprintf(name, SIA_LABEL, "%.100s%sD = %s", scheme, *scheme ? ", " : "",
+                       sia_number_exact(d, number));
+    else
+        (void)snprintf(name, SIA_LABEL, "%s", scheme);
     return name;
 }
 
@@ -65,7 +72,7 @@ static double largest_n(const sia_lines *lines, const char *figure) {
 /* Errors come with the lines: these are no seeds to take a mean of. */
 static void set_error(sia_gather *g, const json_t *line, const struct curve *c) {
     char name[SIA_LABEL];
-    const sia_group *group = sia_gather_find(g, curve_name(line, name));
+    const sia_group *group = sia_gather_find(g, curve_name(c, line, name));
     int at = group && c->error ? sia_group_at(group, c->x(line)) : -1;
     if (at >= 0) group->error[at] = sia_line_number(line, c->error);
 }
@@ -77,11 +84,12 @@ static void gather(sia_gather *g, const sia_lines *lines, const struct curve *c)
             char name[SIA_LABEL];
             const json_t *line = lines->list[i];
             if (!of_figure(line, c->figure) || (c->largest_n && at_n(line) != n)) continue;
+            if (c->quantity && strcmp(sia_line_text(line, "quantity"), c->quantity) != 0) continue;
             if (!isfinite(sia_line_number(line, c->y))) continue;
             if (pass)
                 set_error(g, line, c);
             else
-                sia_gather_add(g, curve_name(line, name), c->x(line), 0, sia_line_number(line, c->y));
+                sia_gather_add(g, curve_name(c, line, name), c->x(line), 0, sia_line_number(line, c->y));
         }
         if (pass == 0) sia_gather_finish(g);
     }
@@ -148,23 +156,41 @@ static const char *table_title(const char *figure) {
 }
 
 /* The columns are the plain fields of the first line of the figure. */
+static void find_columns(sia_data *data, json_t *line) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(line, key, value) {
+        bool plain = !json_is_object(value) && !json_is_array(value) && strcmp(key, "figure") != 0;
+        if (plain && data->columns < SIA_DATA_COLUMNS) data->heads[data->columns++] = key;
+    }
+}
+
+/* A figure of one line is a list of names and values. */
+static void figure_pairs(sia_report *r, const json_t *line) {
+    sia_data pairs = {.columns = 2};
+    sia_object_pairs(&pairs, line);
+    sia_html_pairs(&r->body, &pairs);
+    sia_data_free(&pairs);
+}
+
 static void figure_table(sia_report *r, const sia_lines *lines, const char *figure) {
     sia_data data = {0};
+    json_t *first = NULL;
+    size_t count = 0;
     for (size_t i = 0; i < lines->count; i++) {
-        json_t *line = lines->list[i], *value;
-        const char *key;
+        json_t *line = lines->list[i];
         if (!of_figure(line, figure)) continue;
-        if (!data.columns) json_object_foreach(line, key, value) {
-                bool plain = !json_is_object(value) && !json_is_array(value) && strcmp(key, "figure") != 0;
-                if (plain && data.columns < SIA_DATA_COLUMNS) data.heads[data.columns++] = key;
-            }
+        if (!first) find_columns(&data, line);
+        if (!first) first = line;
+        count++;
         for (int c = 0; c < data.columns; c++) add_value(&data, json_object_get(line, data.heads[c]));
     }
-    if (data.columns) {
-        sia_html_heading(&r->body, table_title(figure));
-        data.open = data.count / (size_t)data.columns <= ROWS_OPEN;
+    sia_html_heading(&r->body, table_title(figure));
+    data.open = count <= ROWS_OPEN;
+    if (count == 1)
+        figure_pairs(r, first);
+    else if (data.columns)
         sia_html_data(&r->body, &data, "theory.csv");
-    }
     sia_data_free(&data);
 }
 

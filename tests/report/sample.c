@@ -131,25 +131,24 @@ static void write_theory(FILE *f) {
     static const char *const names[] = {"si", "plain"};
     static const int factors[] = {2, 5, 10};
     fprintf(f, "{\"figure\":\"settings\",\"tau\":10,\"rows\":2048,\"seed\":1}\n");
-    for (double t = 10; t < 3e6; t *= 10)
+    for (int t = 10; t < 3000000; t *= 10)
         for (int d = 0; d < 3; d++)
             for (int q = 0; q < 2; q++)
                 fprintf(f,
-                        "{\"figure\":\"property\",\"quantity\":\"%s\",\"D\":%d,\"t\":%.0f,\"limit\":%.4f,"
+                        "{\"figure\":\"property\",\"quantity\":\"%s\",\"D\":%d,\"t\":%d,\"limit\":%.4f,"
                         "\"closed\":"
                         "%.4f,\"quadrature\":%.4f,\"sampled\":%.4f,\"error\":0.01,\"holds\":true}\n",
                         q ? "N" : "Z", factors[d], t, 16.49 * log(factors[d]),
-                        16.49 * log((t * factors[d] + 10) / (t + 10)),
-                        16.49 * log((t * factors[d] + 10) / (t + 10)),
-                        16.49 * log((t * factors[d] + 10) / (t + 10)));
+                        16.49 * log((10.0 + (double)t * factors[d]) / (t + 10)),
+                        16.49 * log((10.0 + (double)t * factors[d]) / (t + 10)),
+                        16.49 * log((10.0 + (double)t * factors[d]) / (t + 10)));
     for (int s = 0; s < 2; s++)
         for (int d = 0; d < 3; d++) {
-            for (double t = 10; t < 3e6; t *= 10)
-                fprintf(
-                    f,
-                    "{\"figure\":\"entropy-range\",\"scheme\":\"%s\",\"D\":%d,\"t\":%.0f,\"entropy\":%.4f,"
-                    "\"error\":0.01}\n",
-                    names[s], factors[d], t, log(factors[d]) + (s ? log(t) - 0.5 : 1.3 * sqrt(log(t))));
+            for (int t = 10; t < 3000000; t *= 10)
+                fprintf(f,
+                        "{\"figure\":\"entropy-range\",\"scheme\":\"%s\",\"D\":%d,\"t\":%d,\"entropy\":%.4f,"
+                        "\"error\":0.01}\n",
+                        names[s], factors[d], t, log(factors[d]) + (s ? log(t) - 0.5 : 1.3 * sqrt(log(t))));
             fprintf(
                 f,
                 "{\"figure\":\"fit\",\"scheme\":\"%s\",\"D\":%d,\"x\":\"%s\",\"intercept\":0.5,\"slope\":1,"
@@ -158,18 +157,17 @@ static void write_theory(FILE *f) {
         }
     static const char *const context[] = {"plain", "logn", "si"};
     for (int s = 0; s < 3; s++)
-        for (double n = 100; n < 2e5; n *= 10) {
+        for (int n = 100; n < 200000; n *= 10) {
             fprintf(f,
-                    "{\"figure\":\"context\",\"scheme\":\"%s\",\"n\":%.0f,\"entropy\":%.4f,\"error\":0.02,"
+                    "{\"figure\":\"context\",\"scheme\":\"%s\",\"n\":%d,\"entropy\":%.4f,\"error\":0.02,"
                     "\"last100\":%.4f,\"last100_error\":0.001}\n",
                     context[s], n, (s == 0 ? 1 : 0.5) * log(n),
-                    s == 2 ? 1 / (1 + 0.4 * log(n / 100)) : 100 / n);
-            for (double from = 0, to = 10; from < n; from = to, to *= 10)
-                fprintf(
-                    f,
-                    "{\"figure\":\"context-range\",\"scheme\":\"%s\",\"n\":%.0f,\"from\":%.0f,\"to\":%.0f,"
-                    "\"entropy\":%.4f,\"error\":0.02}\n",
-                    context[s], n, from, to, s == 2 ? 2 + 0.2 * log(to) : log(to));
+                    s == 2 ? 1 / (1 + 0.4 * log(n / 100.0)) : 100.0 / n);
+            for (int from = 0, to = 10; from < n; from = to, to *= 10)
+                fprintf(f,
+                        "{\"figure\":\"context-range\",\"scheme\":\"%s\",\"n\":%d,\"from\":%d,\"to\":%d,"
+                        "\"entropy\":%.4f,\"error\":0.02}\n",
+                        context[s], n, from, to, s == 2 ? 2 + 0.2 * log(to) : log(to));
         }
 }
 
