@@ -11,16 +11,6 @@
 
 /* ------------------------------------------------------------------------------------------------ gathering */
 
-static void add_length(sia_comparison *c, double length) {
-    int at = 0;
-    while (at < c->length_count && c->lengths[at] < length) at++;
-    if (at < c->length_count && c->lengths[at] == length) return;
-    if (c->length_count == SIA_REPORT_LENGTHS || !(length > 0)) return;
-    memmove(&c->lengths[at + 1], &c->lengths[at], (size_t)(c->length_count - at) * sizeof *c->lengths);
-    c->lengths[at] = length;
-    c->length_count++;
-}
-
 bool sia_comparison_has(const sia_comparison *c, const json_t *line) {
     return c->variants == (*sia_line_text(line, "variant") != 0);
 }
@@ -36,7 +26,7 @@ void sia_comparison_gather(sia_comparison *c) {
         if (!isfinite(c->train_len)) c->train_len = sia_line_number(line, "train_len");
         json_object_foreach(json_object_get(line, "loss"), key, loss) {
             double length = strtod(key, NULL);
-            add_length(c, length);
+            sia_list_add(c->lengths, &c->length_count, SIA_REPORT_LENGTHS, length);
             sia_gather_add(&c->losses, sia_line_label(line, label), length, sia_line_number(line, "seed"),
                            json_is_number(loss) ? json_number_value(loss) : NAN);
         }

@@ -44,9 +44,10 @@ static void loss_by_position(sia_report *r, const sia_comparison *c, double leng
         size_t b;
         if (!sia_line_is(line, "position") || sia_line_number(line, "length") != length) continue;
         if (!sia_comparison_has(c, line)) continue;
-        json_array_foreach(json_object_get(line, "bins"), b, bin)
+        json_array_foreach(json_object_get(line, "bins"), b, bin) {
             sia_gather_add(&g, sia_line_label(line, label), bin_middle(bin), sia_line_number(line, "seed"),
                            sia_line_number(bin, "loss"));
+        }
     }
     sia_gather_finish(&g);
     char title[80], note[200] = "", file[64];
@@ -69,16 +70,9 @@ static void loss_by_position(sia_report *r, const sia_comparison *c, double leng
 static int distinct(const sia_lines *lines, const char *kind, const char *field,
                     double values[SIA_REPORT_LENGTHS]) {
     int count = 0;
-    for (size_t i = 0; i < lines->count; i++) {
-        if (!sia_line_is(lines->list[i], kind)) continue;
-        double value = sia_line_number(lines->list[i], field);
-        int at = 0;
-        while (at < count && values[at] < value) at++;
-        if ((at < count && values[at] == value) || count == SIA_REPORT_LENGTHS || !isfinite(value)) continue;
-        memmove(&values[at + 1], &values[at], (size_t)(count - at) * sizeof *values);
-        values[at] = value;
-        count++;
-    }
+    for (size_t i = 0; i < lines->count; i++)
+        if (sia_line_is(lines->list[i], kind))
+            sia_list_add(values, &count, SIA_REPORT_LENGTHS, sia_line_number(lines->list[i], field));
     return count;
 }
 

@@ -149,6 +149,21 @@ bool sia_difference_clear(sia_difference d) {
     return isfinite(d.value) && isfinite(d.error) && fabs(d.value) > 2 * d.error;
 }
 
+void sia_list_add(double *values, int *count, int most, double value) {
+    int at = 0;
+    while (at < *count && values[at] < value) at++;
+    if ((at < *count && values[at] == value) || *count == most || !isfinite(value)) return;
+    memmove(&values[at + 1], &values[at], (size_t)(*count - at) * sizeof *values);
+    values[at] = value;
+    ++*count;
+}
+
+int sia_list_find(const double *values, int count, double value) {
+    for (int i = 0; i < count; i++)
+        if (values[i] == value) return i;
+    return -1;
+}
+
 /* ------------------------------------------------------------------------------------------------ figures */
 
 static void fill_data(sia_data *data, const sia_gather *g, bool errors) {

@@ -64,6 +64,10 @@ sia_difference sia_group_difference(const sia_group *a, const sia_group *b, doub
 /* Whether a difference is more than two standard errors; false where there are none. */
 bool sia_difference_clear(sia_difference d);
 
+/* A number into an ascending list of distinct ones; left out when it is not finite or there are most already. */
+void sia_list_add(double *values, int *count, int most, double value);
+int sia_list_find(const double *values, int count, double value); /* its place, or -1 */
+
 /* A scheme has one style in every figure of a report; a name that is not known has one from its place. */
 int sia_scheme_style(const char *name, int place);
 

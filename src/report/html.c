@@ -67,7 +67,7 @@ void sia_data_csv(const sia_data *data, sia_page *out) {
         if (i) sia_page_add(out, ",");
         csv_text(out, data->heads[i]);
     }
-    for (size_t i = 0; i < data->count; i++) {
+    for (size_t i = 0; data->columns && i < data->count; i++) {
         char text[SIA_NUMBER_TEXT];
         sia_page_add(out, i % (size_t)data->columns ? "," : "\r\n");
         if (data->cells[i].text)

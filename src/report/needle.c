@@ -22,15 +22,6 @@ typedef struct needles {
     bool assumed; /* no line told the training length: it is the shortest length that was measured */
 } needles;
 
-static void insert(double *values, int *count, int most, double value) {
-    int at = 0;
-    while (at < *count && values[at] < value) at++;
-    if ((at < *count && values[at] == value) || *count == most || !isfinite(value)) return;
-    memmove(&values[at + 1], &values[at], (size_t)(*count - at) * sizeof *values);
-    values[at] = value;
-    ++*count;
-}
-
 static double share(const json_t *line) {
     double count = sia_line_number(line, "count"), right = sia_line_number(line, "right");
     return count > 0 && right >= 0 && right <= count ? right / count : NAN;
@@ -42,7 +33,7 @@ static void gather(needles *n) {
         const json_t *line = n->lines->list[i];
         char label[SIA_LABEL];
         if (!sia_line_is(line, "needle")) continue;
-        insert(n->lengths, &n->length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
+        sia_list_add(n->lengths, &n->length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
         sia_gather_add(&n->accuracy, sia_line_label(line, label), sia_line_number(line, "length"),
                        sia_line_number(line, "seed"), share(line));
     }
@@ -124,12 +115,6 @@ typedef struct heat_cells {
     int rows, columns;
 } heat_cells;
 
-static int place(const double *values, int count, double value) {
-    for (int i = 0; i < count; i++)
-        if (values[i] == value) return i;
-    return -1;
-}
-
 static bool depth_of(const json_t *line, const char *name) {
     char label[SIA_LABEL];
     return sia_line_is(line, "needle-depth") && strcmp(sia_line_label(line, label), name) == 0;
@@ -141,14 +126,14 @@ static void fill_cells(heat_cells *cells, const needles *n, const char *name) {
     for (size_t i = 0; i < n->lines->count; i++) {
         const json_t *line = n->lines->list[i];
         if (!depth_of(line, name)) continue;
-        insert(cells->lengths, &cells->rows, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
-        insert(cells->depths, &cells->columns, DEPTHS, sia_line_number(line, "depth_from"));
+        sia_list_add(cells->lengths, &cells->rows, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
+        sia_list_add(cells->depths, &cells->columns, DEPTHS, sia_line_number(line, "depth_from"));
     }
     for (size_t i = 0; i < n->lines->count; i++) {
         const json_t *line = n->lines->list[i];
         if (!depth_of(line, name)) continue;
-        int row = place(cells->lengths, cells->rows, sia_line_number(line, "length"));
-        int column = place(cells->depths, cells->columns, sia_line_number(line, "depth_from"));
+        int row = sia_list_find(cells->lengths, cells->rows, sia_line_number(line, "length"));
+        int column = sia_list_find(cells->depths, cells->columns, sia_line_number(line, "depth_from"));
         if (row < 0 || column < 0 || !isfinite(share(line))) continue;
         cells->ends[column] = sia_line_number(line, "depth_to");
         cells->right[row * DEPTHS + column] += sia_line_number(line, "right");

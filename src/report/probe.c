@@ -40,21 +40,6 @@ static double head_key(const json_t *line) {
     return layer >= 0 && layer < 1e6 && head >= 0 && head < 1e6 ? layer * 1e6 + head : NAN;
 }
 
-static int collect(double *values, int count, int most, double value) {
-    int at = 0;
-    while (at < count && values[at] < value) at++;
-    if ((at < count && values[at] == value) || count == most || !isfinite(value)) return count;
-    memmove(&values[at + 1], &values[at], (size_t)(count - at) * sizeof *values);
-    values[at] = value;
-    return count + 1;
-}
-
-static int index_of(const double *values, int count, double value) {
-    for (int i = 0; i < count; i++)
-        if (values[i] == value) return i;
-    return -1;
-}
-
 typedef struct mass {
     double heads[HEADS], decades[DECADES], values[HEADS * DECADES];
     char row_text[HEADS][48], column_text[DECADES][48];
@@ -71,16 +56,15 @@ static void mass_fill(mass *m, const sia_lines *lines, const char *name, sia_dat
     *m = (mass){0};
     for (size_t i = 0; i < lines->count; i++) {
         if (!mass_of(lines->list[i], name)) continue;
-        m->head_count = collect(m->heads, m->head_count, HEADS, head_key(lines->list[i]));
-        m->decade_count =
-            collect(m->decades, m->decade_count, DECADES, sia_line_number(lines->list[i], "decade"));
+        sia_list_add(m->heads, &m->head_count, HEADS, head_key(lines->list[i]));
+        sia_list_add(m->decades, &m->decade_count, DECADES, sia_line_number(lines->list[i], "decade"));
     }
     for (int i = 0; i < m->head_count * m->decade_count; i++) m->values[i] = NAN;
     for (size_t i = 0; i < lines->count; i++) {
         const json_t *line = lines->list[i];
         if (!mass_of(line, name)) continue;
-        int row = index_of(m->heads, m->head_count, head_key(line));
-        int column = index_of(m->decades, m->decade_count, sia_line_number(line, "decade"));
+        int row = sia_list_find(m->heads, m->head_count, head_key(line));
+        int column = sia_list_find(m->decades, m->decade_count, sia_line_number(line, "decade"));
         if (row < 0 || column < 0) continue;
         m->values[row * m->decade_count + column] = sia_line_number(line, "mass");
         sia_data_number(data, sia_line_number(line, "layer"));
@@ -201,7 +185,7 @@ static void quantile_panels(sia_report *r, const sia_lines *lines, const sia_gat
     int count = 0, panels = 0;
     for (size_t i = 0; i < lines->count; i++)
         if (sia_line_is(lines->list[i], "probe-logits"))
-            count = collect(layers, count, PANELS, sia_line_number(lines->list[i], "layer"));
+            sia_list_add(layers, &count, PANELS, sia_line_number(lines->list[i], "layer"));
     sia_html_heading(&r->body, "Are the logits Gaussian?");
     sia_page_add(&r->body,
                  "<p>Quantiles of the logits against those of the Gaussian. On the dashed line the two "

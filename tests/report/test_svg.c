@@ -240,7 +240,7 @@ static void heat_and_bars(void **state) {
 /* Forty styles are different without their colours, and those of one colour have different markers. */
 static void styles_differ(void **state) {
     (void)state;
-    char *seen[40];
+    char *seen[40] = {0};
     for (int i = 0; i < 40; i++) {
         sia_page page = {0};
         svg_marker(&page, i, 0, 0, 1);
@@ -274,16 +274,34 @@ static void csv(void **state) {
     sia_page_free(&out);
 }
 
+/* What is wrong becomes U+FFFD, one for each character or stray byte. */
 static void escaping(void **state) {
     (void)state;
-    sia_page page = {0};
-    sia_page_escape(
-        &page,
-        "<a href=\"x\">&'\x01\xc3\xa9\xff\xe2\x80" /* turns the direction */ "\xae\xed\xa0\x80\xc0\xaf");
-    assert_string_equal(page.bytes,
-                        "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd"
-                        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
-    sia_page_free(&page);
+    static const struct {
+        unsigned char bytes[16];
+        const char *text;
+    } cases[] = {
+        {"<a b=\"c\">&'", "&lt;a b=&quot;c&quot;&gt;&amp;&#39;"},
+        {"\x01\x1f\x7f\t\n", "???\t\n"},
+        {{0xc3, 0xa9}, "\xc3\xa9"},
+        {{0xc2, 0x85}, "?"},             /* a control character of two bytes */
+        {{0xff, 'a', 0x80}, "?a?"},      /* stray bytes */
+        {{0xe2, 0x80, 0xae, 'x'}, "?x"}, /* turns the direction of writing */
+        {{0xed, 0xa0, 0x80}, "???"},     /* half of a surrogate pair */
+        {{0xc0, 0xaf}, "??"},            /* longer than it need be */
+        {{0xf4, 0x90, 0x80, 0x80}, "????"},
+        {{0xe2, 0x82}, "??"}, /* cut off */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_page page = {0};
+        char want[64] = "";
+        for (const char *s = cases[i].text; *s; s++)
+            (void)snprintf(want + strlen(want), sizeof want - strlen(want), "%.*s", *s == '?' ? 3 : 1,
+                           *s == '?' ? "\xef\xbf\xbd" : s);
+        sia_page_escape(&page, (const char *)cases[i].bytes);
+        assert_string_equal(page.bytes, want);
+        sia_page_free(&page);
+    }
 }
 
 int main(void) {
