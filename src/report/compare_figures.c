@@ -202,8 +202,7 @@ static void training_time(sia_report *r, const sia_comparison *c) {
     }
     if (g.count > 1 && !g.failed) {
         sia_report_section(r, "Time to train");
-        sia_html_figure_open(&r->body, "Time to train, by scheme",
-                             "Mean over seeds, of the clock on the wall.");
+        sia_html_figure_open(&r->body, "Time to train, by scheme", "Mean over seeds; wall-clock time.");
         sia_svg_bars(&r->body, &(sia_bars){.title = "Time to train, by scheme",
                                            .label = "seconds",
                                            .names = names,

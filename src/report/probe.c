@@ -9,7 +9,7 @@
 
 #include "report/sections.h"
 
-enum { PANELS = 64, DECADES = 12, HEADS = 256 };
+enum { PANELS = 64, DECADES = 12, HEADS = 256, ROWS_OPEN = 16 };
 
 /* ------------------------------------------------------------------------------------------------ context */
 
@@ -210,6 +210,7 @@ static void moments(sia_report *r, const sia_lines *lines) {
         sia_data_number(&data, sia_line_number(line, "variance"));
     }
     sia_page_add(&r->body, "<p>Mean and variance of the logits, by head:</p>\n");
+    data.open = data.count / (size_t)data.columns <= ROWS_OPEN;
     sia_html_data(&r->body, &data, "logits.csv");
 }
 

@@ -38,7 +38,7 @@ static void add_pair(sia_data *pairs, const char *path, const json_t *value) {
         char number[SIA_NUMBER_TEXT];
         sia_data_text(pairs, sia_number_exact(json_real_value(value), number));
     } else {
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
         if (!text)
             pairs->failed = true;
         else

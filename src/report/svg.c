@@ -245,6 +245,11 @@ void sia_svg_lines(sia_page *page, const sia_figure *f) {
     scale x, y;
     find_range(f, true, &x);
     find_range(f, false, &y);
+    if (!x.log) { /* the first and the last point stand clear of the edge */
+        double margin = 0.02 * (x.most - x.least);
+        x.least -= margin;
+        x.most += margin;
+    }
     find_ticks(&f->x, false, &x);
     find_ticks(&f->y, true, &y);
     double top = size->line * 1.35, bottom = top + size->plot_height, left = label_room(&y, size);
