@@ -229,6 +229,11 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
     char *path = sia_folder_path(folder, "data");
     sia_manifest manifest;
     bool tails;
+    /* A start that was killed may have left one; nothing refers to it yet. */
+    if (path && is_folder(path) && (status = sia_folder_remove(path, err))) {
+        free(path);
+        return status;
+    }
     sia_pack_options options = {
         .tokenizer = *tokenizer,
         .folder = path,
