@@ -13,6 +13,7 @@ const cli_command *const cli_commands[] = {
     &command_data_generate,
     &command_theory,
     &command_bench_attention,
+    &command_bench_decode,
     &command_bench_text,
     &command_info,
     &command_completion,

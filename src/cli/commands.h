@@ -15,6 +15,7 @@ extern const cli_command command_data_info;
 extern const cli_command command_data_generate;
 extern const cli_command command_theory;
 extern const cli_command command_bench_attention;
+extern const cli_command command_bench_decode;
 extern const cli_command command_bench_text;
 extern const cli_command command_info;
 extern const cli_command command_completion;
