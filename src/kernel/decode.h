@@ -184,6 +184,14 @@ INLINE void ask_ahead(sia_type type, const void *at) {
     for (int64_t i = 0; i < 4 * NR * type_bytes(type); i += 64) __builtin_prefetch(ahead + i);
 }
 
+/* The start of each stream that is read next, while something else is computed: the hardware runs ahead by
+ * itself once it has seen a stream begin. */
+INLINE void ask_for_starts(const void *at, int streams, int64_t apart) {
+    enum { LINES = 8 };
+    for (int i = 0; i < streams; i++)
+        for (int j = 0; j < LINES; j++) __builtin_prefetch((const uint8_t *)at + i * apart + j * 64);
+}
+
 /* Memory gives more to several streams than to one, so a block is read in several places at once. */
 INLINE int ways_of(sia_type type, int rows) {
     int most = type == SIA_F32 ? 4 : type == SIA_F16 ? 2 : 1;
@@ -391,7 +399,10 @@ INLINE void decode_block(sia_type type, int rows, const sia_decode *q, query16 *
         decode_keys(type, ways, rows, &b, PANELS * NR / ways);
     else
         decode_keys(type, 1, rows, &b, (n + NR - 1) / NR * NR);
+    if (type == SIA_F32 && n == CB) ask_for_starts(b.v, ways, (int64_t)CB * NR * type_bytes(type));
     for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, &b, r);
+    if (type == SIA_F32 && before + CB < q->count && row + rows == q->rows)
+        ask_for_starts(q->block[block + 1], ways, (int64_t)PANELS * NR / ways * d * type_bytes(type));
     decode_values(type, ways, rows, &b, common, correction, out);
     for (int r = 0; r < rows; r++)
         for (int64_t j = common; j < n && j < q->limit[row + r] - before; j++)
