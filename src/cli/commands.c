@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 
 const cli_command *const cli_commands[] = {
+    &command_train,
     &command_tokenizer_train,
     &command_tokenizer_encode,
     &command_tokenizer_decode,
@@ -12,6 +13,7 @@ const cli_command *const cli_commands[] = {
     &command_data_info,
     &command_data_generate,
     &command_theory,
+    &command_report,
     &command_bench_attention,
     &command_bench_decode,
     &command_bench_text,

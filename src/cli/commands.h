@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+extern const cli_command command_train;
 extern const cli_command command_tokenizer_train;
 extern const cli_command command_tokenizer_encode;
 extern const cli_command command_tokenizer_decode;
@@ -14,6 +15,7 @@ extern const cli_command command_data_pack;
 extern const cli_command command_data_info;
 extern const cli_command command_data_generate;
 extern const cli_command command_theory;
+extern const cli_command command_report;
 extern const cli_command command_bench_attention;
 extern const cli_command command_bench_decode;
 extern const cli_command command_bench_text;

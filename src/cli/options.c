@@ -53,10 +53,28 @@ double cli_real(const cli_args *args, const char *name) {
     return text ? strtod(text, NULL) : 0;
 }
 
+bool cli_has(const cli_args *args, const char *name) { return find(args->command, name, strlen(name)) >= 0; }
+
 bool cli_given(const cli_args *args, const char *name) {
     int i = find(args->command, name, strlen(name));
     assert(i >= 0);
     return args->value[i] != NULL;
+}
+
+static void add_word(char *text, size_t room, const char *before, const char *word) {
+    size_t used = strlen(text);
+    const char *quote = word[strcspn(word, " \t\n\"$`*?[]()<>|&;#~\\'")] ? "'" : "";
+    if (used < room) (void)snprintf(text + used, room - used, "%s%s%s%s", before, quote, word, quote);
+}
+
+void cli_command_line(const cli_args *args, char *text, size_t room) {
+    (void)snprintf(text, room, "sia %s", args->command->name);
+    for (int i = 0; i < args->operand_count; i++) add_word(text, room, " ", args->operands[i]);
+    for (int i = 0; args->command->options[i].name; i++) {
+        if (!args->value[i]) continue;
+        add_word(text, room, " --", args->command->options[i].name);
+        if (args->command->options[i].kind != CLI_FLAG) add_word(text, room, " ", args->value[i]);
+    }
 }
 
 int cli_operands(const cli_args *args, char ***operands) {

@@ -65,7 +65,11 @@ int64_t cli_int(const cli_args *args, const char *name);
 double cli_real(const cli_args *args, const char *name);
 const char *cli_text(const cli_args *args, const char *name); /* NULL when not given and without a default */
 bool cli_given(const cli_args *args, const char *name);
+bool cli_has(const cli_args *args, const char *name); /* whether the command's table has the option at all */
 int cli_operands(const cli_args *args, char ***operands); /* their number */
+
+/* The command as it was given, to be run again: operands first, then options in the order of the table. */
+void cli_command_line(const cli_args *args, char *text, size_t room);
 
 /* Prints "sia: sentence" on stderr and returns the exit code that goes with the status. */
 int cli_fail(const sia_error *err);

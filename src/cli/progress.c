@@ -127,15 +127,16 @@ static void put_facts(const cli_progress *progress, line *l, double done, double
     put(l, " left");
 }
 
+/* The bar is left out where the facts would not fit beside it. */
 static void draw(cli_progress *progress, double done, double elapsed) {
-    line l = {.used = 0};
+    line l = {.used = 0}, facts = {.used = 0};
+    put_facts(progress, &facts, done, elapsed);
     double share = progress->total > 0 ? done / progress->total : 0;
-    int filled = (int)(share * BAR), room = columns() - 1;
-    if (progress->total > 0 && room >= 60)
-        put(&l, "[%.*s%.*s] %3.0f%%", filled, "########################", BAR - filled,
-            "------------------------", 100 * share);
-    put_facts(progress, &l, done, elapsed);
-    int name = (int)strlen(progress->what) + 2;
+    int filled = (int)(share * BAR), room = columns() - 1, name = (int)strlen(progress->what) + 2;
+    if (progress->total > 0 && name + BAR + 7 + facts.used <= room)
+        put(&l, "[%.*s%.*s] ", filled, "########################", BAR - filled, "------------------------");
+    if (progress->total > 0) put(&l, "%3.0f%%", 100 * share);
+    put(&l, "%s", facts.text);
     int shown = name + l.used < room ? l.used : room > name ? room - name : 0;
     fprintf(stderr, "\r%s%s%s  %.*s%*s", progress->colour ? "\x1b[1m" : "", progress->what,
             progress->colour ? "\x1b[0m" : "", shown, l.text,

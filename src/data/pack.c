@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "data/shard.h"
 
 /* Text is encoded in chunks of about this many bytes: ids take four times as much memory as their text. */
@@ -40,7 +41,7 @@ static sia_status close_shard(packer *p, int part, sia_error *err) {
     sia_status status = sia_shard_finish(p->shard[part], err);
     p->shard[part] = NULL;
     if (status) return status;
-    char *path = sia_path_join(p->folder, entry->file);
+    char *path = sia_folder_path(p->folder, entry->file);
     if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
     status = sia_file_sha256(path, entry->sha256, err);
     free(path);
@@ -54,7 +55,7 @@ static sia_status open_shard(packer *p, int part, sia_error *err) {
                    (long long)m->shard_count);
     sia_status status = sia_manifest_add_shard(m, &entry, err);
     if (status) return status;
-    char *path = sia_path_join(p->folder, entry.file);
+    char *path = sia_folder_path(p->folder, entry.file);
     if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
     status = sia_shard_create(&p->shard[part], path, err);
     free(path);
@@ -170,7 +171,7 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
 static void remove_folder(const char *folder) {
     DIR *open = opendir(folder);
     for (struct dirent *entry; open && (entry = readdir(open));) {
-        char *path = entry->d_name[0] == '.' ? NULL : sia_path_join(folder, entry->d_name);
+        char *path = entry->d_name[0] == '.' ? NULL : sia_folder_path(folder, entry->d_name);
         if (path) (void)unlink(path);
         free(path);
     }
@@ -231,7 +232,7 @@ static void name_folder(const packer *p, sia_error *err) {
 static sia_status take_name(const packer *p, sia_error *err) {
     if (rename(p->folder, p->options->folder) != 0) return sia_fail_file(err, p->options->folder);
     /* The name is on the disk when its folder is. */
-    char *parent = sia_path_join(p->options->folder, "..");
+    char *parent = sia_folder_path(p->options->folder, "..");
     int fd = parent ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {
         (void)fsync(fd);
@@ -242,7 +243,7 @@ static sia_status take_name(const packer *p, sia_error *err) {
 }
 
 static sia_status save_tokenizer(packer *p, sia_error *err) {
-    char *path = sia_path_join(p->folder, "tokenizer.json");
+    char *path = sia_folder_path(p->folder, "tokenizer.json");
     if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
     sia_status status = sia_tokenizer_save(p->options->tokenizer, path, err);
     if (!status) status = sia_file_sha256(path, p->manifest->tokenizer_sha256, err);

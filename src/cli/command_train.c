@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia train: one model, in the folder of its run. */
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "cli/settings.h"
+#include "cli/train_progress.h"
+
+static bool is_run(const char *folder) {
+    char path[4096];
+    struct stat info;
+    return snprintf(path, sizeof path, "%s/config.json", folder) < (int)sizeof path && stat(path, &info) == 0;
+}
+
+static void say_end(const cli_train_progress *p, const char *out, double seconds) {
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", out, (long long)p->steps, seconds,
+            (double)usage.ru_maxrss * 1024 / 1e6);
+}
+
+static void say_json(const cli_train_progress *p, const char *out, double seconds) {
+    printf("{\"run\": \"%s\", \"steps\": %lld, \"seconds\": %.3f, \"validation\": {", out,
+           (long long)p->steps, seconds);
+    for (int i = 0; p->multiples && p->multiples[i]; i++)
+        printf("%s\"%lldx\": %.6f", i ? ", " : "", (long long)p->multiples[i], p->validation[i]);
+    puts("}}");
+}
+
+static int run(const cli_args *args) {
+    const char *out = cli_text(args, "out");
+    if (!out) return cli_usage(args, "want --out RUN, the folder of the run");
+    if (cli_given(args, "val") && cli_given(args, "val-fraction"))
+        return cli_usage(args, "want --val or --val-fraction, not both");
+    if (cli_flag(args, "quiet")) cli_progress_silence();
+    cli_catch_stop();
+    sia_error err;
+    sia_settings base, settings;
+    bool resume = cli_flag(args, "resume"), begun = resume && is_run(out);
+    if (begun && sia_train_config_read(out, &base, NULL, &err)) return cli_fail(&err);
+    int code = cli_settings(args, begun ? &base : NULL, &settings);
+    if (code) return code;
+    char command[1024];
+    cli_command_line(args, command, sizeof command);
+    cli_train_progress progress = {.label = "", .quiet = cli_flag(args, "quiet")};
+    cli_progress_start(&progress.line, "", 0, "", 1);
+    sia_data_source source = {.val = cli_text(args, "val"),
+                              .tokenizer = cli_text(args, "tokenizer"),
+                              .val_fraction = cli_real(args, "val-fraction"),
+                              .vocabulary_given = cli_given(args, "vocabulary"),
+                              .stopped = cli_stopped,
+                              .progress = cli_prepare_progress,
+                              .progress_context = &progress,
+                              .threads = (int)cli_int(args, "threads")};
+    char **paths;
+    source.count = cli_operands(args, &paths);
+    source.paths = paths;
+    sia_train_job job = {.folder = out,
+                         .settings = &settings,
+                         .source = &source,
+                         .threads = (int)cli_int(args, "threads"),
+                         .resume = resume,
+                         .initial = cli_text(args, "from"),
+                         .command = command,
+                         .hook = cli_train_hook,
+                         .hook_context = &progress};
+    double started = cli_seconds();
+    sia_status status = sia_train(&job, &err);
+    cli_progress_end(&progress.line);
+    if (status == SIA_STOPPED && !cli_flag(args, "quiet"))
+        fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", out);
+    if (status) return cli_fail(&err);
+    if (!cli_flag(args, "quiet")) say_end(&progress, out, cli_seconds() - started);
+    if (cli_flag(args, "json")) say_json(&progress, out, cli_seconds() - started);
+    return CLI_DONE;
+}
+
+static const cli_option options[] = {
+    {"out", CLI_TEXT, "RUN", NULL, "the folder of the run", 0, 0},
+    {"resume", CLI_FLAG, NULL, NULL, "go on from its newest checkpoint; begin where there is none", 0, 0},
+    {"from", CLI_TEXT, "MODEL", NULL, "weights to start from: a run, a checkpoint, a file", 0, 0},
+    {"scheme", CLI_TEXT, "SCHEME", NULL, "of attention; si+prope", 0, 0},
+    CLI_MODEL_OPTIONS,
+    CLI_TRAINING_OPTIONS,
+    CLI_DATA_OPTIONS,
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"json", CLI_FLAG, NULL, NULL, "the result as one JSON object on stdout", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines", 0, 0},
+    {0}};
+
+const cli_command command_train = {
+    .name = "train",
+    .summary = "Train one model, in a folder that a stopped run goes on from",
+    .examples =
+        "  sia train --out runs/first                       generated text, the tiny preset\n"
+        "  sia train --out runs/books books.txt --preset small --steps 2000\n"
+        "  sia train --out runs/books --resume              after Ctrl-C, a crash, a full disk\n"
+        "  sia train --out runs/rope books.txt --scheme rope --seed 1\n"
+        "  sia train --out runs/web 'fineweb/fineweb_train_*.bin' --val 'fineweb/fineweb_val_*.bin' --preset "
+        "paper-162m\n",
+    .operands = "[FILES...]",
+    .options = options,
+    .notes = "FILES are what 'sia data pack' takes (text files, folders, -), or one folder that it made, or "
+             "one shard "
+             "or pattern of shards (*.bin). Without FILES the text is generated.\n"
+             "The folder gets config.json, tokenizer.json, metrics.jsonl and checkpoints "
+             "step-N/model.safetensors, "
+             "optimizer.safetensors. Ctrl-C writes a checkpoint and ends with exit code 130.\n",
+    .run = run,
+};

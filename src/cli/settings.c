@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+static sia_status read_config(const char *path, sia_settings *settings, sia_error *err) {
+    char *text;
+    size_t bytes;
+    json_error_t at;
+    sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
+    if (status) return status;
+    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
+    status = json ? sia_settings_read(settings, json, path, err)
+                  : sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+    json_decref(json);
+    free(text);
+    return status;
+}
+
+/* "micro_batch" is --micro-batch. */
+static const char *option_of(const char *field, char name[64]) {
+    size_t i = 0;
+    for (; field[i] && i < 63; i++) name[i] = field[i];
+    name[i] = 0;
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
+    return name;
+}
+
+static sia_status apply(const cli_args *args, const sia_field *fields, void *settings, sia_error *err) {
+    for (; fields->name; fields++) {
+        char name[64];
+        if (!cli_has(args, option_of(fields->name, name)) || !cli_given(args, name)) continue;
+        sia_status status = SIA_OK;
+        switch (fields->kind) {
+        case SIA_FIELD_BOOL:
+            sia_field_set(settings, fields, cli_flag(args, name));
+            break;
+        case SIA_FIELD_CHOICE:
+            status = sia_field_choose(settings, fields, cli_text(args, name), err);
+            break;
+        case SIA_FIELD_REAL:
+            sia_field_set(settings, fields, cli_real(args, name));
+            break;
+        default:
+            sia_field_set(settings, fields, (double)cli_int(args, name));
+        }
+        if (status) return status;
+    }
+    return SIA_OK;
+}
+
+int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings) {
+    sia_error err;
+    sia_status status = sia_settings_preset(settings, cli_text(args, "preset"), &err);
+    if (!status && cli_given(args, "config")) status = read_config(cli_text(args, "config"), settings, &err);
+    if (!status && base) *settings = *base;
+    if (!status) status = apply(args, sia_model_fields, &settings->model, &err);
+    if (!status) status = apply(args, sia_training_fields, &settings->training, &err);
+    if (!status && cli_has(args, "scheme") && cli_given(args, "scheme")) {
+        sia_scheme scheme;
+        status = sia_scheme_parse(cli_text(args, "scheme"), &scheme, &err);
+        if (!status) (void)sia_scheme_name(scheme, settings->model.scheme);
+    }
+    if (!status && cli_has(args, "lengths") && cli_given(args, "lengths"))
+        status = sia_multiples_parse(cli_text(args, "lengths"), settings->training.multiples, &err);
+    return status ? cli_fail(&err) : CLI_DONE;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/train_progress.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/threads.h"
+
+static void started(cli_train_progress *p, const sia_train_event *e) {
+    const sia_settings *s = e->settings;
+    char text[512];
+    p->first_step = e->step;
+    p->steps = s->training.steps;
+    p->tokens = s->training.batch * s->model.train_len;
+    p->multiples = s->training.multiples;
+    cli_progress_end(&p->line);
+    if (!p->quiet) {
+        if (e->note) fprintf(stderr, "%s\n", e->note);
+        fprintf(stderr, "%s%s%s, %s: %lld train, %lld val tokens; %.2f epochs in %lld steps of %lld tokens\n",
+                p->label, *p->label ? ": " : "", s->model.scheme,
+                sia_train_data_text(e->data, text, sizeof text), (long long)sia_corpus_tokens(e->data->train),
+                (long long)(e->data->val ? sia_corpus_tokens(e->data->val) : 0),
+                (double)p->steps * (double)p->tokens / (double)sia_corpus_tokens(e->data->train),
+                (long long)p->steps, (long long)p->tokens);
+        fprintf(stderr, "about %.0f MB of memory; kernels %s\n", (double)e->bytes / 1e6, sia_isa());
+        if (e->step) fprintf(stderr, "goes on from step %lld\n", (long long)e->step);
+    }
+    (void)snprintf(p->what, sizeof p->what, "%s", p->label);
+    cli_progress_start(&p->line, p->what, (double)((p->steps - e->step) * p->tokens), "k tokens", 1e3);
+}
+
+static void stepped(cli_train_progress *p, const sia_train_event *e) {
+    double loss = e->result->loss;
+    p->smoothed = p->seen ? 0.95 * p->smoothed + 0.05 * loss : loss;
+    p->seen = true;
+    (void)snprintf(p->what, sizeof p->what, "%s%sstep %lld/%lld  loss %.3f, smoothed %.3f", p->label,
+                   *p->label ? "  " : "", (long long)e->step, (long long)p->steps, loss, p->smoothed);
+    cli_progress_update(&p->line, (double)((e->step - p->first_step) * p->tokens));
+}
+
+static void validated(cli_train_progress *p, const sia_train_event *e) {
+    memcpy(p->validation, e->validation, sizeof p->validation);
+    if (p->quiet) return;
+    /* The line is taken away and drawn again below; it keeps its clock. */
+    if (p->line.width) fprintf(stderr, "\r%*s\r", p->line.width, "");
+    fprintf(stderr, "%s%sstep %lld  validation", p->label, *p->label ? "  " : "", (long long)e->step);
+    for (int i = 0; p->multiples[i]; i++)
+        fprintf(stderr, "  %.3f at %lldx", e->validation[i], (long long)p->multiples[i]);
+    fputc('\n', stderr);
+}
+
+int cli_train_hook(void *context, const sia_train_event *event) {
+    cli_train_progress *p = context;
+    switch (event->kind) {
+    case SIA_TRAIN_STARTED:
+        started(p, event);
+        break;
+    case SIA_TRAIN_STEP:
+        stepped(p, event);
+        break;
+    case SIA_TRAIN_VALIDATING:
+        (void)snprintf(p->what, sizeof p->what, "%s%sstep %lld  validation %2.0f%%", p->label,
+                       *p->label ? "  " : "", (long long)event->step, 100 * event->done);
+        cli_progress_update(&p->line, (double)((event->step - p->first_step) * p->tokens));
+        break;
+    case SIA_TRAIN_VALIDATED:
+        validated(p, event);
+        break;
+    case SIA_TRAIN_SAVED:
+        break;
+    }
+    return cli_stopped();
+}
+
+int cli_prepare_progress(void *context, const char *phase, double done) {
+    cli_train_progress *p = context;
+    if (strcmp(p->what, phase) != 0) {
+        cli_progress_end(&p->line);
+        (void)snprintf(p->what, sizeof p->what, "%s", phase);
+        cli_progress_start(&p->line, p->what, 100, "%", 1);
+    }
+    cli_progress_update(&p->line, 100 * done);
+    return cli_stopped();
+}

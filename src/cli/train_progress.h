@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a person sees of a training: the progress line with step, loss, smoothed loss, speed and time left;
+ * lines for validation and for what happens once. */
+#ifndef SIA_CLI_TRAIN_PROGRESS_H
+#define SIA_CLI_TRAIN_PROGRESS_H
+
+#include "cli/progress.h"
+#include "train/train.h"
+
+typedef struct cli_train_progress {
+    const char *label; /* stands before the step; may be "" */
+    bool quiet;        /* no lines; the progress line is silenced for the process */
+    cli_progress line;
+    char what[96];
+    double smoothed;
+    bool seen;                         /* the smoothed loss has begun */
+    int64_t first_step, steps, tokens; /* of a step */
+    const int64_t *multiples;
+    double validation[SIA_MAX_LENGTHS]; /* the last ones */
+} cli_train_progress;
+
+/* A sia_train_hook on a cli_train_progress; asks to stop when a person does. */
+int cli_train_hook(void *context, const sia_train_event *event);
+
+/* A sia_progress for what comes before the first step, on the same line. */
+int cli_prepare_progress(void *context, const char *phase, double done);
+
+#endif

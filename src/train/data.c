@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "data/inputs.h"
+#include "data/pack.h"
+#include "data/source.h"
+
+enum {
+    WORDS = 16384,                   /* of a generated document, at least */
+    TOKENIZER_DOCUMENTS = 24,        /* of generated text that a tokenizer is trained on */
+    VAL_FIRST = 1000000000,          /* the number of the first generated document for validation */
+    TOKENS_MOST = 128 * 1024 * 1024, /* of generated text; a longer training goes through it again */
+    SHARD_TOKENS = 100000000,
+};
+
+static bool is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool exists(const char *folder, const char *name) {
+    char *path = sia_folder_path(folder, name);
+    struct stat info;
+    bool there = path && stat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
+static bool ends_in(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+/* ------------------------------------------------------------------------------------------------ opening */
+
+static sia_status open_generated(sia_train_data *d, int threads, sia_error *err) {
+    json_int_t seed, words, documents, val_documents;
+    if (json_unpack(d->description, "{s:I, s:I, s:I, s:I}", "seed", &seed, "words", &words, "documents",
+                    &documents, "val_documents", &val_documents) ||
+        seed < 0 || words < 1 || words > 1 << 30 || documents < 1 || val_documents < 1)
+        return sia_fail(err, SIA_FORMAT, "config.json: the generated text is not described in full");
+    sia_status status =
+        sia_corpus_generate(&d->train, d->tokenizer, (uint64_t)seed, 0, documents, words, threads, err);
+    if (!status)
+        status = sia_corpus_generate(&d->val, d->tokenizer, (uint64_t)seed, VAL_FIRST, val_documents, words,
+                                     threads, err);
+    return status;
+}
+
+/* Whether the manifest of a packed folder has a part for validation. */
+static sia_status open_packed(sia_train_data *d, const char *path, sia_error *err) {
+    sia_manifest manifest;
+    sia_status status = sia_manifest_read(&manifest, path, err);
+    if (status) return status;
+    bool val = manifest.parts[SIA_PART_VAL].shard_count > 0;
+    sia_manifest_free(&manifest);
+    status = sia_corpus_open(&d->train, path,
+                             &(sia_corpus_config){.part = "train", .tokenizer = d->tokenizer}, err);
+    if (!status && val)
+        status = sia_corpus_open(
+            &d->val, path, &(sia_corpus_config){.part = "val", .tokenizer = d->tokenizer, .scan = 1}, err);
+    return status;
+}
+
+static sia_status open_shards(sia_train_data *d, const char *path, sia_error *err) {
+    const char *val = json_string_value(json_object_get(d->description, "val"));
+    sia_status status =
+        sia_corpus_open(&d->train, path, &(sia_corpus_config){.tokenizer = d->tokenizer}, err);
+    if (!status && val)
+        status =
+            sia_corpus_open(&d->val, val, &(sia_corpus_config){.tokenizer = d->tokenizer, .scan = 1}, err);
+    return status;
+}
+
+sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const char *folder, int threads,
+                               sia_error *err) {
+    *d = (sia_train_data){.description = json_deep_copy(description)};
+    const char *kind = json_string_value(json_object_get(description, "kind"));
+    const char *named = json_string_value(json_object_get(description, "path"));
+    if (!d->description || !kind)
+        return sia_fail(err, SIA_FORMAT, "%s/config.json: no data is described", folder);
+    bool inside = named && !strcmp(named, "data"), generated = !strcmp(kind, "generated");
+    if (!generated && !named)
+        return sia_fail(err, SIA_FORMAT, "%s/config.json: the data has no path", folder);
+    char *path = inside ? sia_folder_path(folder, named) : strdup(named ? named : "");
+    char *tokenizer = sia_folder_path(folder, "tokenizer.json");
+    sia_status status = path && tokenizer ? SIA_OK : sia_fail_memory(err, strlen(folder) + 16, "path");
+    if (!status && exists(folder, "tokenizer.json"))
+        status = sia_tokenizer_open(&d->tokenizer, tokenizer, err);
+    if (!status && !d->tokenizer && strcmp(kind, "shards") != 0)
+        status = sia_fail(err, SIA_FILE, "%s: no tokenizer.json", folder);
+    if (!status) {
+        if (generated)
+            status = open_generated(d, threads, err);
+        else if (!strcmp(kind, "packed"))
+            status = open_packed(d, path, err);
+        else if (!strcmp(kind, "shards"))
+            status = open_shards(d, path, err);
+        else
+            status =
+                sia_fail(err, SIA_FORMAT, "%s/config.json: data of kind '%s' is not known", folder, kind);
+    }
+    free(path);
+    free(tokenizer);
+    if (status) sia_train_data_close(d);
+    return status;
+}
+
+void sia_train_data_close(sia_train_data *d) {
+    sia_corpus_close(d->train);
+    sia_corpus_close(d->val);
+    sia_tokenizer_close(d->tokenizer);
+    json_decref(d->description);
+    *d = (sia_train_data){0};
+}
+
+char *sia_train_data_text(const sia_train_data *d, char *text, size_t room) {
+    const char *kind = json_string_value(json_object_get(d->description, "kind"));
+    const char *from = json_string_value(json_object_get(d->description, "from"));
+    const char *path = json_string_value(json_object_get(d->description, "path"));
+    if (kind && !strcmp(kind, "generated"))
+        (void)snprintf(text, room, "generated text, seed %lld",
+                       (long long)json_integer_value(json_object_get(d->description, "seed")));
+    else
+        (void)snprintf(text, room, "%s", from ? from : path ? path : "");
+    return text;
+}
+
+/* ------------------------------------------------------------------------------------------------ tokenizers */
+
+static sia_status train_tokenizer(sia_tokenizer **t, const sia_text *texts, size_t count,
+                                  const sia_data_source *s, uint32_t size, sia_error *err) {
+    sia_tokenizer_training training = {.size = size,
+                                       .threads = s->threads,
+                                       .progress = s->progress,
+                                       .progress_context = s->progress_context};
+    return sia_tokenizer_train(t, &training, texts, count, err);
+}
+
+static sia_status tokenizer_from_source(sia_tokenizer **t, const sia_data_source *s, uint64_t seed,
+                                        uint32_t size, sia_error *err) {
+    sia_source *source;
+    sia_text texts[TOKENIZER_DOCUMENTS] = {{0}};
+    sia_status status = sia_source_create(&source, seed, WORDS, err);
+    if (status) return status;
+    for (int i = 0; !status && i < TOKENIZER_DOCUMENTS; i++) {
+        char *text;
+        status = sia_source_document(source, (uint64_t)i, &text, &texts[i].size, err);
+        if (!status) texts[i].bytes = text;
+    }
+    if (!status) status = train_tokenizer(t, texts, TOKENIZER_DOCUMENTS, s, size, err);
+    for (int i = 0; i < TOKENIZER_DOCUMENTS; i++) free((char *)(uintptr_t)texts[i].bytes);
+    sia_source_destroy(source);
+    return status;
+}
+
+static sia_status tokenizer_from_inputs(sia_tokenizer **t, const sia_data_source *s, const sia_inputs *inputs,
+                                        uint32_t size, sia_error *err) {
+    sia_input_text *open = calloc((size_t)inputs->count, sizeof *open);
+    sia_text *texts = calloc((size_t)inputs->count, sizeof *texts);
+    sia_status status =
+        open && texts ? SIA_OK : sia_fail_memory(err, (size_t)inputs->count * sizeof *texts, "texts");
+    for (int64_t i = 0; !status && i < inputs->count; i++) {
+        status = sia_input_open(&inputs->list[i], &open[i], err);
+        if (!status) texts[i] = (sia_text){open[i].bytes, open[i].size};
+    }
+    if (!status) status = train_tokenizer(t, texts, (size_t)inputs->count, s, size, err);
+    for (int64_t i = 0; open && i < inputs->count; i++) sia_input_close(&open[i]);
+    free(open);
+    free(texts);
+    return status;
+}
+
+static sia_status save_tokenizer(const sia_tokenizer *t, const char *folder, sia_error *err) {
+    char *path = sia_folder_path(folder, "tokenizer.json");
+    sia_status status =
+        path ? sia_tokenizer_save(t, path, err) : sia_fail_memory(err, strlen(folder), "path");
+    free(path);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ preparing */
+
+/* A vocabulary that was not asked for follows the tokens, in whole rows of 64. */
+static sia_status fit_vocabulary(sia_settings *settings, const sia_data_source *s, uint32_t tokens,
+                                 sia_error *err) {
+    if (!s->vocabulary_given) settings->model.vocabulary = (tokens + 63) / 64 * 64;
+    if (settings->model.vocabulary >= tokens) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT, "vocabulary %u: the tokenizer has %u tokens",
+                    settings->model.vocabulary, tokens);
+}
+
+static int64_t longest_multiple(const sia_training_settings *t) {
+    int64_t most = 1;
+    for (int i = 0; i < SIA_MAX_LENGTHS && t->multiples[i]; i++)
+        if (t->multiples[i] > most) most = t->multiples[i];
+    return most;
+}
+
+static sia_status prepare_generated(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
+                                    const sia_settings *settings, sia_error *err) {
+    const sia_training_settings *t = &settings->training;
+    int64_t longest = longest_multiple(t) * settings->model.train_len;
+    int64_t words = longest + 1 > WORDS ? longest + 1 : WORDS; /* a word is at least a token */
+    double wanted = (double)t->steps * (double)t->batch * (double)settings->model.train_len;
+    int64_t tokens = wanted > TOKENS_MOST ? TOKENS_MOST : (int64_t)wanted, windows = words / longest;
+    *description =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", "generated", "seed", (json_int_t)t->data_seed, "words",
+                  (json_int_t)words, "documents", (json_int_t)(tokens / words + 1), "val_documents",
+                  (json_int_t)((t->eval_windows + windows - 1) / windows));
+    if (!*description) return sia_fail_memory(err, 64, "description");
+    if (*tokenizer) return SIA_OK;
+    return tokenizer_from_source(tokenizer, s, t->data_seed, settings->model.vocabulary, err);
+}
+
+static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer, const char *folder,
+                            const sia_inputs inputs[SIA_PARTS], uint32_t size, sia_error *err) {
+    sia_status status =
+        *tokenizer ? SIA_OK : tokenizer_from_inputs(tokenizer, s, &inputs[SIA_PART_TRAIN], size, err);
+    if (status) return status;
+    char *path = sia_folder_path(folder, "data");
+    sia_manifest manifest;
+    bool tails;
+    sia_pack_options options = {
+        .tokenizer = *tokenizer,
+        .folder = path,
+        .inputs = {&inputs[SIA_PART_TRAIN], s->val ? &inputs[SIA_PART_VAL] : NULL},
+        .val_fraction = s->val ? 0 : s->val_fraction,
+        .shard_tokens = SHARD_TOKENS,
+        .threads = s->threads,
+        .progress = s->progress,
+        .progress_context = s->progress_context,
+    };
+    status = path ? sia_pack(&options, &manifest, &tails, err) : sia_fail_memory(err, strlen(folder), "path");
+    if (!status) sia_manifest_free(&manifest);
+    free(path);
+    return status;
+}
+
+static sia_status prepare_text(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
+                               const char *folder, const sia_settings *settings, sia_error *err) {
+    sia_inputs inputs[SIA_PARTS] = {{.stopped = s->stopped}, {.stopped = s->stopped}};
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < s->count; i++)
+        status = sia_inputs_add(&inputs[SIA_PART_TRAIN], s->paths[i], true, err);
+    if (!status && s->val) status = sia_inputs_add(&inputs[SIA_PART_VAL], s->val, true, err);
+    if (!status && (!inputs[SIA_PART_TRAIN].count || (s->val && !inputs[SIA_PART_VAL].count)))
+        status = sia_fail(err, SIA_FILE, "no text: all files that were named are empty or binary");
+    if (!status) status = pack_text(s, tokenizer, folder, inputs, settings->model.vocabulary, err);
+    for (int part = 0; part < SIA_PARTS; part++) sia_inputs_free(&inputs[part]);
+    if (status) return status;
+    *description = json_pack("{s:s, s:s, s:s}", "kind", "packed", "path", "data", "from", s->paths[0]);
+    return *description ? SIA_OK : sia_fail_memory(err, 64, "description");
+}
+
+/* A packed folder brings its tokenizer. */
+static sia_status prepare_packed(json_t **description, sia_tokenizer **tokenizer, const char *path,
+                                 sia_error *err) {
+    char *absolute = realpath(path, NULL);
+    sia_status status = absolute ? SIA_OK : sia_fail_file(err, path);
+    if (!status && !*tokenizer) status = sia_tokenizer_open(tokenizer, path, err);
+    if (!status) {
+        *description = json_pack("{s:s, s:s}", "kind", "packed", "path", absolute);
+        if (!*description) status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", path);
+    }
+    free(absolute);
+    return status;
+}
+
+/* A pattern stays one; the folder before its last slash is made absolute. */
+static char *absolute_pattern(const char *pattern) {
+    const char *slash = strrchr(pattern, '/');
+    char *folder = slash ? strndup(pattern, slash == pattern ? 1 : (size_t)(slash - pattern)) : strdup(".");
+    char *absolute = folder ? realpath(folder, NULL) : NULL;
+    char *joined = absolute ? sia_folder_path(absolute, slash ? slash + 1 : pattern) : NULL;
+    free(folder);
+    free(absolute);
+    return joined ? joined : strdup(pattern);
+}
+
+static sia_status prepare_shards(json_t **description, const sia_data_source *s, sia_error *err) {
+    char *train = absolute_pattern(s->paths[0]), *val = s->val ? absolute_pattern(s->val) : NULL;
+    *description = json_pack("{s:s, s:s, s:s*}", "kind", "shards", "path", train, "val", val);
+    free(train);
+    free(val);
+    return *description ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
+}
+
+sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, const char *folder,
+                                  sia_settings *settings, sia_error *err) {
+    *d = (sia_train_data){0};
+    sia_tokenizer *tokenizer = NULL;
+    json_t *description = NULL;
+    const char *first = s->count ? s->paths[0] : "";
+    sia_status status = s->tokenizer ? sia_tokenizer_open(&tokenizer, s->tokenizer, err) : SIA_OK;
+    if (!status) {
+        if (s->count == 0)
+            status = prepare_generated(&description, &tokenizer, s, settings, err);
+        else if (s->count == 1 && is_folder(first) && exists(first, "data.json"))
+            status = prepare_packed(&description, &tokenizer, first, err);
+        else if (s->count == 1 && ends_in(first, ".bin"))
+            status = prepare_shards(&description, s, err);
+        else
+            status = prepare_text(&description, &tokenizer, s, folder, settings, err);
+    }
+    if (!status && tokenizer) status = save_tokenizer(tokenizer, folder, err);
+    sia_tokenizer_close(tokenizer);
+    if (!status) status = sia_train_data_open(d, description, folder, s->threads, err);
+    json_decref(description);
+    if (!status) status = fit_vocabulary(settings, s, sia_corpus_vocabulary(d->train), err);
+    if (status) sia_train_data_close(d);
+    return status;
+}

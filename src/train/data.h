@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a run is trained and validated on, from whatever a person names:
+ *
+ *     nothing                      generated text (docs/data.md)
+ *     text files and folders       packed into FOLDER/data, with a tokenizer that is given or trained on them
+ *     a folder of 'sia data pack'  used where it is
+ *     shards, or a pattern         used where they are
+ *
+ * It is described by a JSON object in the run's config.json, from which it can be opened again. */
+#ifndef SIA_TRAIN_DATA_H
+#define SIA_TRAIN_DATA_H
+
+#include "base/file.h"
+#include "train/settings.h"
+
+typedef struct sia_train_data {
+    sia_tokenizer *tokenizer; /* NULL when shards came without one */
+    sia_corpus *train, *val;  /* val scanned; NULL when there is none */
+    json_t *description;
+} sia_train_data;
+
+typedef struct sia_data_source {
+    char *const *paths;
+    int count;       /* 0: generated text */
+    const char *val; /* text, or shards, to validate on; NULL: a part of the text, of the folder; none */
+    const char *tokenizer; /* NULL: trained on the text, or that of the folder */
+    double val_fraction;   /* of text without val */
+    bool vocabulary_given; /* the settings' vocabulary was asked for: else it follows the tokenizer */
+    sia_stopped *stopped;
+    sia_progress *progress; /* or NULL */
+    void *progress_context;
+    int threads;
+} sia_data_source;
+
+/* Prepares the data of a new run in its folder (which exists), and opens it. The settings' vocabulary is
+ * adapted. */
+sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *source, const char *folder,
+                                  sia_settings *settings, sia_error *err);
+
+/* Opens what a description in the config.json of `folder` names. */
+sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const char *folder, int threads,
+                               sia_error *err);
+
+void sia_train_data_close(sia_train_data *d);
+
+/* A sentence for people: "generated text, seed 0". Returns text. */
+char *sia_train_data_text(const sia_train_data *d, char *text, size_t room);
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "train/train.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "model/validation.h"
+#include "train/model_file.h"
+
+enum { CONFIG_MOST = 1 << 20 };
+
+typedef struct state {
+    const sia_train_job *job;
+    sia_settings settings; /* complete */
+    sia_train_data own;    /* when the job brings none */
+    const sia_train_data *data;
+    sia_run *run;
+    sia_model *m;
+    sia_trainer *trainer;
+    sia_windows *windows;
+    sia_batches batches;
+    uint32_t *rows; /* [batch, length + 1] */
+    int64_t step, first_step;
+    double seconds; /* spent on steps since first_step */
+} state;
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int tell(const state *s, sia_train_event event) {
+    event.step = s->step;
+    event.tokens_per_s = s->seconds > 0 ? (double)(s->step - s->first_step) *
+                                              (double)(s->batches.sequences * s->batches.length) / s->seconds
+                                        : 0;
+    event.epoch = sia_batches_epochs(&s->batches, s->step);
+    return s->job->hook ? s->job->hook(s->job->hook_context, &event) : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------ config.json */
+
+sia_status sia_train_config_read(const char *folder, sia_settings *settings, json_t **data, sia_error *err) {
+    char *path = sia_folder_path(folder, "config.json"), *text = NULL;
+    size_t bytes;
+    json_error_t at;
+    json_t *json = NULL;
+    sia_status status =
+        path ? sia_file_read(path, CONFIG_MOST, &text, &bytes, err) : sia_fail_memory(err, 16, "path");
+    if (!status && !(json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at)))
+        status = sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+    *settings = (sia_settings){0};
+    if (!status) status = sia_settings_read(settings, json, path, err);
+    if (!status) status = sia_settings_complete(settings, err);
+    if (!status && data) *data = json_incref(json_object_get(json, "data"));
+    json_decref(json);
+    free(text);
+    free(path);
+    return status;
+}
+
+static sia_status config_write(const state *s, sia_error *err) {
+    json_t *json = sia_settings_json(&s->settings);
+    (void)json_object_set(json, "data", s->data->description);
+    (void)json_object_set_new(json, "version", json_string(sia_version()));
+    if (s->job->command) (void)json_object_set_new(json, "command", json_string(s->job->command));
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    char *path = sia_folder_path(s->job->folder, "config.json");
+    json_decref(json);
+    sia_status status = text && path ? sia_file_replace(path, text, strlen(text), err)
+                                     : sia_fail_memory(err, 4096, "config.json");
+    free(text);
+    free(path);
+    return status;
+}
+
+/* A run goes on under the settings that it was begun with. */
+static sia_status same_settings(const state *s, sia_error *err) {
+    sia_settings found;
+    sia_status status = sia_train_config_read(s->job->folder, &found, NULL, err);
+    if (status) return status;
+    json_t *a = sia_settings_json(&found), *b = sia_settings_json(&s->settings);
+    bool same = a && b && json_equal(a, b);
+    json_decref(a);
+    json_decref(b);
+    return same ? SIA_OK
+                : sia_fail(err, SIA_ARGUMENT,
+                           "%s: its config.json has other settings: a run is resumed as it was begun",
+                           s->job->folder);
+}
+
+/* ------------------------------------------------------------------------------------------------ checkpoints */
+
+static sia_tensor_entry *optimizer_entries(const state *s, int64_t *count) {
+    const sia_optim_state *states = sia_optimizer_states(sia_trainer_optimizer(s->trainer), count);
+    sia_tensor_entry *entries = sia_alloc((size_t)*count, sizeof *entries);
+    for (int64_t i = 0; entries && i < *count; i++)
+        entries[i] =
+            (sia_tensor_entry){states[i].name, states[i].data, 2, {states[i].rows, states[i].columns}};
+    return entries;
+}
+
+static char *json_line(json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(object);
+    return text;
+}
+
+static sia_status save(state *s, sia_error *err) {
+    int64_t states;
+    sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, &states);
+    char *config = json_line(sia_model_config_json(&s->m->config));
+    sia_pair pairs[] = {{"model", config}, {"format", "sia"}};
+    sia_status status = model && optimizer && config ? SIA_OK : sia_fail_memory(err, 4096, "checkpoint");
+    if (!status)
+        status = sia_checkpoint_save(s->run, s->step, &(sia_tensor_table){model, sia_model_tensors(s->m)},
+                                     &(sia_tensor_table){optimizer, states}, pairs, 2,
+                                     s->settings.training.keep, err);
+    sia_free(model);
+    sia_free(optimizer);
+    free(config);
+    if (!status) (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_SAVED});
+    return status;
+}
+
+/* The newest checkpoint that is whole, if there is one. */
+static sia_status load(state *s, char **note, sia_error *err) {
+    int64_t *steps, count, states;
+    sia_status status = sia_checkpoint_list(s->job->folder, &steps, &count, err);
+    if (status || count == 0) return status;
+    free(steps);
+    sia_checkpoint *c;
+    status = sia_checkpoint_open(&c, s->job->folder,
+                                 &(sia_checkpoint_choice){.newest = true, .skip_damaged = true}, err);
+    if (status) return status;
+    sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, &states);
+    status = model && optimizer ? sia_checkpoint_read(c, &(sia_tensor_table){model, sia_model_tensors(s->m)},
+                                                      &(sia_tensor_table){optimizer, states}, err)
+                                : sia_fail_memory(err, 4096, "checkpoint");
+    s->step = sia_checkpoint_step(c);
+    if (sia_checkpoint_skipped(c)) *note = strdup(sia_checkpoint_skipped(c));
+    sia_checkpoint_close(c);
+    sia_free(model);
+    sia_free(optimizer);
+    if (!status && s->step > s->settings.training.steps)
+        status = sia_fail(err, SIA_FORMAT, "%s: the checkpoint is of step %lld of %lld", s->job->folder,
+                          (long long)s->step, (long long)s->settings.training.steps);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ steps */
+
+static sia_status fill(void *context, int64_t step, uint32_t *ids, uint32_t *targets, sia_error *err) {
+    state *s = context;
+    sia_status status = sia_batches_read(&s->batches, step, 0, s->rows, NULL, err);
+    int64_t n = s->batches.length;
+    for (int64_t i = 0; !status && i < s->batches.sequences; i++) {
+        memcpy(ids + i * n, s->rows + i * (n + 1), (size_t)n * sizeof *ids);
+        memcpy(targets + i * n, s->rows + i * (n + 1) + 1, (size_t)n * sizeof *targets);
+    }
+    return status;
+}
+
+static sia_status log_line(state *s, json_t *object, sia_error *err) {
+    char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(object);
+    if (!line) return sia_fail(err, SIA_NUMBER, "step %lld: a figure is not finite", (long long)s->step);
+    sia_status status = sia_run_append(s->run, SIA_RUN_METRICS, line, err);
+    free(line);
+    return status;
+}
+
+static sia_status log_step(state *s, const sia_step_result *r, double seconds, sia_error *err) {
+    const sia_training_settings *t = &s->settings.training;
+    double f = r->rate_factor;
+    return log_line(s,
+                    json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "step",
+                              (json_int_t)s->step, "loss", r->loss, "rate_embedding", f * t->embedding_rate,
+                              "rate_matrix", f * t->matrix_rate, "rate_unembedding", f * t->unembedding_rate,
+                              "rate_scalar", f * t->scalar_rate, "gradient_norm", r->statistics.gradient_norm,
+                              "tokens_per_s", (double)r->tokens / seconds, "epoch",
+                              sia_batches_epochs(&s->batches, s->step), "tokens",
+                              (json_int_t)(s->step * r->tokens)),
+                    err);
+}
+
+static int show_validation(void *context, const char *phase, double done) {
+    (void)phase;
+    return tell(context, (sia_train_event){.kind = SIA_TRAIN_VALIDATING, .done = done});
+}
+
+static sia_status validate(state *s, sia_error *err) {
+    const sia_training_settings *t = &s->settings.training;
+    if (!s->windows) return SIA_OK;
+    int64_t most = 1;
+    double losses[SIA_MAX_LENGTHS] = {0};
+    json_t *table = json_object();
+    for (int i = 0; t->multiples[i]; i++) most = t->multiples[i] > most ? t->multiples[i] : most;
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && t->multiples[i]; i++) {
+        char name[24];
+        sia_validation_result result;
+        sia_validation v = {.windows = s->windows,
+                            .length = most * s->batches.length,
+                            .parts = most / t->multiples[i],
+                            .progress = show_validation,
+                            .progress_context = s};
+        status = sia_validate(s->m, &v, &result, err);
+        if (status) break;
+        losses[i] = result.loss;
+        (void)snprintf(name, sizeof name, "%lld", (long long)(t->multiples[i] * s->batches.length));
+        (void)json_object_set_new(table, name, json_real(result.loss));
+    }
+    if (!status)
+        status = log_line(s, json_pack("{s:I, s:O}", "step", (json_int_t)s->step, "validation", table), err);
+    json_decref(table);
+    if (!status) (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_VALIDATED, .validation = losses});
+    return status;
+}
+
+/* Whether the log has the validation of this step: a run may have been stopped before it. */
+static sia_status validated(const state *s, bool *found, sia_error *err) {
+    char *path = sia_folder_path(s->job->folder, "metrics.jsonl"), *text = NULL;
+    size_t bytes = 0;
+    *found = false;
+    sia_status status =
+        path ? sia_file_read(path, PTRDIFF_MAX, &text, &bytes, err) : sia_fail_memory(err, 16, "path");
+    for (char *line = text, *end; !status && line < text + bytes; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + bytes - line));
+        if (!end) end = text + bytes;
+        json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+        if (json_object_get(json, "validation") &&
+            json_integer_value(json_object_get(json, "step")) == s->step)
+            *found = true;
+        json_decref(json);
+    }
+    free(path);
+    free(text);
+    return status;
+}
+
+static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
+
+static bool validation_due(const state *s) {
+    const sia_training_settings *t = &s->settings.training;
+    return s->step == t->steps || due(t->eval_every, s->step);
+}
+
+/* What stopped a run during validation finds a checkpoint of this step when it goes on. */
+static sia_status validate_or_save(state *s, bool saved, sia_error *err) {
+    sia_status status = validate(s, err);
+    if (status != SIA_STOPPED || saved) return status;
+    sia_error later;
+    if (save(s, &later) == SIA_OK) return status;
+    if (err) *err = later;
+    return later.status;
+}
+
+static sia_status steps(state *s, sia_error *err) {
+    const sia_training_settings *t = &s->settings.training;
+    bool found = true;
+    sia_status status = s->step > 0 && validation_due(s) ? validated(s, &found, err) : SIA_OK;
+    if (!status && !found) status = validate_or_save(s, true, err);
+    while (!status && s->step < t->steps) {
+        sia_step_result result;
+        double started = now();
+        status = sia_trainer_step(s->trainer, s->step, &result, err);
+        if (status) return status;
+        double seconds = now() - started;
+        s->seconds += seconds;
+        s->step++;
+        bool last = s->step == t->steps;
+        if (last || due(t->log_every, s->step)) status = log_step(s, &result, seconds, err);
+        bool stop = tell(s, (sia_train_event){.kind = SIA_TRAIN_STEP, .result = &result}) != 0;
+        bool saving = last || stop || due(t->save_every, s->step);
+        if (!status && saving) status = save(s, err);
+        if (!status && stop && !last) return sia_fail(err, SIA_STOPPED, "stopped");
+        if (!status && validation_due(s)) status = validate_or_save(s, saving, err);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ the whole */
+
+static bool has_config(const char *folder) {
+    char *path = sia_folder_path(folder, "config.json");
+    struct stat info;
+    bool there = path && stat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
+/* Weights of another model with tensors of the same names and shapes; its scheme may be another one. */
+static sia_status take_weights(sia_model *m, const char *path, sia_error *err) {
+    sia_model *from;
+    sia_status status = sia_model_load(&from, path, 1, NULL, NULL, err);
+    for (int i = 0; !status && i < sia_model_tensors(m); i++) {
+        sia_tensor to = sia_model_tensor(m, i), found = {0};
+        for (int j = 0; j < sia_model_tensors(from) && !found.name; j++) {
+            sia_tensor t = sia_model_tensor(from, j);
+            if (!strcmp(t.name, to.name) && t.rows == to.rows && t.columns == to.columns) found = t;
+        }
+        if (found.name)
+            memcpy(to.value, found.value, (size_t)(to.rows * to.columns) * sizeof(float));
+        else if (m->parameters.list[i].kind != SIA_KIND_LOGN) /* these may start afresh */
+            status = sia_fail(err, SIA_ARGUMENT, "%s: has no tensor %s of %lld x %lld", path, to.name,
+                              (long long)to.rows, (long long)to.columns);
+    }
+    sia_model_destroy(from);
+    return status;
+}
+
+/* Multiples must divide the longest one, or windows could not be cut into parts. */
+static sia_status make_windows(state *s, sia_error *err) {
+    const sia_training_settings *t = &s->settings.training;
+    int64_t most = 0;
+    for (int i = 0; t->multiples[i]; i++) most = t->multiples[i] > most ? t->multiples[i] : most;
+    if (!s->data->val || most == 0) return SIA_OK;
+    for (int i = 0; t->multiples[i]; i++)
+        if (most % t->multiples[i])
+            return sia_fail(err, SIA_ARGUMENT, "length %lldx: want a divisor of the longest, %lldx",
+                            (long long)t->multiples[i], (long long)most);
+    return sia_windows_create(&s->windows, s->data->val, most * s->batches.length, t->eval_windows, err);
+}
+
+static sia_status open_data(state *s, bool begun, sia_error *err) {
+    const sia_train_job *job = s->job;
+    s->data = job->data ? job->data : &s->own;
+    if (job->data) return SIA_OK;
+    if (!begun) return sia_train_data_prepare(&s->own, job->source, job->folder, &s->settings, err);
+    json_t *description;
+    sia_settings ignored;
+    sia_status status = sia_train_config_read(job->folder, &ignored, &description, err);
+    if (status) return status;
+    status = sia_train_data_open(&s->own, description, job->folder, job->threads, err);
+    json_decref(description);
+    return status;
+}
+
+/* Settings, data, config.json: what a run is. */
+static sia_status begin(state *s, sia_error *err) {
+    const char *folder = s->job->folder;
+    bool begun = has_config(folder);
+    if (begun && !s->job->resume)
+        return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: resume it, or name another folder",
+                        folder);
+    s->settings = *s->job->settings;
+    sia_status status = sia_settings_complete(&s->settings, err);
+    if (!status && begun) status = same_settings(s, err);
+    if (!status) status = open_data(s, begun, err);
+    if (!status && !begun) status = config_write(s, err);
+    if (status) return status;
+    s->batches = (sia_batches){.corpus = s->data->train,
+                               .length = s->settings.model.train_len,
+                               .sequences = s->settings.training.batch,
+                               .order = s->settings.training.order,
+                               .seed = s->settings.training.data_seed};
+    if (sia_batches_windows(&s->batches) < 1)
+        return sia_fail(err, SIA_ARGUMENT, "the text has %lld tokens: too few for a sequence of %lld",
+                        (long long)sia_corpus_tokens(s->data->train), (long long)s->batches.length);
+    return make_windows(s, err);
+}
+
+/* Weights, gradients, states of the optimiser, packed weights, activations. */
+static size_t bytes_of(const state *s) {
+    int64_t states, floats = 4 * sia_model_size(s->m);
+    const sia_optim_state *list = sia_optimizer_states(sia_trainer_optimizer(s->trainer), &states);
+    for (int64_t i = 0; i < states; i++) floats += list[i].rows * list[i].columns;
+    return (size_t)floats * sizeof(float) + sia_trainer_bytes(s->trainer);
+}
+
+static sia_status start(state *s, sia_error *err) {
+    sia_status status = begin(s, err);
+    if (status) return status;
+    s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);
+    if (!s->rows) return sia_fail_memory(err, 4096, "batch");
+    status = sia_model_create(&s->m, &s->settings.model, s->job->threads, err);
+    if (!status && s->job->initial) status = take_weights(s->m, s->job->initial, err);
+    if (!status) status = sia_trainer_create(&s->trainer, s->m, &s->settings, fill, s, err);
+    char *note = NULL;
+    if (!status) status = load(s, &note, err);
+    if (!status) status = sia_run_rewind(s->run, s->step, err);
+    if (!status) status = sia_checkpoint_rewind(s->run, s->step, err);
+    s->first_step = s->step;
+    if (!status)
+        (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_STARTED,
+                                        .note = note,
+                                        .data = s->data,
+                                        .settings = &s->settings,
+                                        .bytes = bytes_of(s)});
+    free(note);
+    return status;
+}
+
+sia_status sia_train(const sia_train_job *job, sia_error *err) {
+    state s = {.job = job};
+    sia_status status = sia_run_open(&s.run, job->folder, err);
+    if (!status) status = start(&s, err);
+    if (!status) status = steps(&s, err);
+    sia_trainer_destroy(s.trainer);
+    sia_model_destroy(s.m);
+    sia_windows_destroy(s.windows);
+    sia_free(s.rows);
+    sia_train_data_close(&s.own);
+    sia_run_close(s.run);
+    return status;
+}

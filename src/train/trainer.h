@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Steps of training: batch, gradients, optimiser.
+ *
+ *     sia_trainer *t;
+ *     sia_trainer_create(&t, model, &settings, fill, context, err);
+ *     for (int64_t step = 0; step < steps; step++) sia_trainer_step(t, step, &result, err);
+ *     sia_trainer_destroy(t); */
+#ifndef SIA_TRAIN_TRAINER_H
+#define SIA_TRAIN_TRAINER_H
+
+#include "model/model.h"
+#include "train/settings.h"
+
+/* Fills ids and targets [batch, length] of a step; a pure function of the step. */
+typedef sia_status sia_fill_batch(void *context, int64_t step, uint32_t *ids, uint32_t *targets,
+                                  sia_error *err);
+
+typedef struct sia_trainer sia_trainer;
+
+/* The model and the context are borrowed. Settings must be complete. */
+sia_status sia_trainer_create(sia_trainer **t, sia_model *m, const sia_settings *settings,
+                              sia_fill_batch *fill, void *context, sia_error *err);
+void sia_trainer_destroy(sia_trainer *t); /* NULL is fine */
+
+typedef struct sia_step_result {
+    double loss; /* the mean over the scored targets */
+    int64_t tokens;
+    double rate_factor;
+    sia_optim_statistics statistics;
+} sia_step_result;
+
+/* SIA_NUMBER, before any weight was changed, when the loss or a gradient is not finite, or when the loss is
+ * far above that of a model that knows nothing. */
+sia_status sia_trainer_step(sia_trainer *t, int64_t step, sia_step_result *result, sia_error *err);
+
+sia_optimizer *sia_trainer_optimizer(sia_trainer *t);
+size_t sia_trainer_bytes(const sia_trainer *t); /* activations */
+
+#endif
