@@ -6,6 +6,8 @@
 const cli_command *const cli_commands[] = {
     &command_compare,
     &command_train,
+    &command_eval,
+    &command_generate,
     &command_tokenizer_train,
     &command_tokenizer_encode,
     &command_tokenizer_decode,
@@ -16,6 +18,7 @@ const cli_command *const cli_commands[] = {
     &command_theory,
     &command_report,
     &command_bench_attention,
+    &command_bench_decode,
     &command_bench_text,
     &command_info,
     &command_completion,
