@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 
 const cli_command *const cli_commands[] = {
+    &command_compare,
     &command_train,
     &command_tokenizer_train,
     &command_tokenizer_encode,

@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+extern const cli_command command_compare;
 extern const cli_command command_train;
 extern const cli_command command_tokenizer_train;
 extern const cli_command command_tokenizer_encode;

@@ -31,6 +31,7 @@ typedef struct study {
     const sia_compare_job *job;
     sia_run *run; /* the lock, and compare.jsonl */
     sia_train_data data;
+    sia_train_data run_data; /* the same, described as it is found from the folder of a run */
     part *parts;
     int64_t count;
     int inner_threads;
@@ -211,7 +212,13 @@ static sia_status open_folder(study *s, sia_error *err) {
     if (!status) status = stat(path, &info) == 0 ? open_old(s, path, err) : open_new(s, path, err);
     free(path);
     free(runs);
-    return status ? status : fit_vocabulary(s, err);
+    if (status) return status;
+    s->run_data = s->data;
+    s->run_data.description = json_deep_copy(s->data.description);
+    const char *data = json_string_value(json_object_get(s->run_data.description, "path"));
+    if (data && !strcmp(data, "data"))
+        (void)json_object_set_new(s->run_data.description, "path", json_string("../../data"));
+    return fit_vocabulary(s, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ results */
@@ -486,7 +493,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
         memset(training.training.multiples, 0, sizeof training.training.multiples);
     sia_train_job job = {.folder = folder,
                          .settings = &training,
-                         .data = &w->s->data,
+                         .data = &w->s->run_data,
                          .threads = w->s->inner_threads,
                          .resume = true,
                          .hook = train_hook,
@@ -566,6 +573,7 @@ sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
         if (!status && s.stopping) status = sia_fail(err, SIA_STOPPED, "stopped");
     }
     json_decref(s.finished);
+    json_decref(s.run_data.description);
     sia_train_data_close(&s.data);
     sia_free(s.parts);
     sia_run_close(s.run);
