@@ -63,8 +63,9 @@ static void print_logits(const sia_probe *p) {
 
 void probe_print(const probe_subject *s) {
     const sia_probe *p = s->probe;
-    fprintf(stderr, "%s: %s, step %lld; %lld windows of %lld tokens of %s\n\n", s->path, s->scheme,
-            (long long)s->step, (long long)p->windows, (long long)p->length, s->data);
+    fprintf(stderr, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", s->path, s->scheme,
+            (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s", (long long)p->length,
+            s->data);
     print_contexts(p);
     print_logits(p);
     fputc('\n', stderr);
