@@ -16,6 +16,7 @@ const cli_command *const cli_commands[] = {
     &command_data_info,
     &command_data_generate,
     &command_theory,
+    &command_probe,
     &command_report,
     &command_bench_attention,
     &command_bench_decode,
