@@ -68,4 +68,7 @@
  * settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings);
 
+/* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
+bool cli_vocabulary_given(const cli_args *args);
+
 #endif

@@ -111,7 +111,8 @@ static void test_kill(void **state) {
     int kills = 0, ends = 0;
     for (uint64_t n = 0; kills < KILLS; n++) {
         double share = sia_random_uniform(7, n) * (n % 3 ? 0.6 : 0.1);
-        (void)snprintf(line, sizeof line, TRAIN " --out killed --resume --threads %d" WHOLE, (int)(n % 3) + 1);
+        (void)snprintf(line, sizeof line, TRAIN " --out killed --resume --threads %d" WHOLE,
+                       (int)(n % 3) + 1);
         pid_t child = start_program(line, 0);
         sleep_seconds(share * whole_seconds);
         (void)kill(child, SIGKILL);
@@ -144,8 +145,8 @@ static void test_stop(void **state) {
     } cases[] = {{SIGINT, 3, "interrupted"}, {SIGTERM, 17, "terminated"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[1024];
-        (void)snprintf(line, sizeof line, TRAIN " --out %s --resume --threads 2" SMALL CHECKS " --save-every 0",
-                       cases[i].run);
+        (void)snprintf(line, sizeof line,
+                       TRAIN " --out %s --resume --threads 2" SMALL CHECKS " --save-every 0", cases[i].run);
         pid_t child = start_program(line, 0);
         wait_for_step(child, cases[i].run, cases[i].step);
         assert_int_equal(kill(child, cases[i].number), 0);
@@ -215,29 +216,33 @@ static void test_busy(void **state) {
 }
 
 static const command_case refusals[] = {
-    {"$SIA " TRAIN " --out whole" WHOLE, 1, "whole: holds a run already: resume it, or name another folder"},
-    {"$SIA " TRAIN " --out whole --resume --layers 3", 1,
+    {"$SIA " TRAIN " --out whole" WHOLE, 2, "whole: holds a run already: resume it, or name another folder"},
+    {"$SIA " TRAIN " --out whole --resume --layers 3", 2,
      "whole: its config.json has other settings: a run is resumed as it was begun"},
-    {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 1, "has other settings"},
-    {"$SIA " TRAIN " --out whole --resume --lengths 1x", 1, "has other settings"},
+    {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 2, "has other settings"},
+    {"$SIA " TRAIN " --out whole --resume --lengths 1x", 2, "has other settings"},
     {"$SIA train --quiet --resume --out whole && echo done", 0, "done"},
     {"$SIA train", 2, "want --out RUN"},
-    {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2, "want --val or --val-fraction, not both"},
+    {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2,
+     "want --val or --val-fraction, not both"},
     {"$SIA train --out absent/x --quiet", 1, "absent/x: No such file"},
     {"$SIA train --out x --preset large", 2, "large"},
-    {"$SIA train --out x --quiet --scheme si+rope+rope", 1, "scheme"},
-    {"$SIA train --out x --quiet --lengths 1,2", 1, "like 1x,4x,16x"},
-    {"$SIA train --out x --quiet --lengths 2x,3x text.txt --vocabulary 300", 1,
+    {"$SIA train --out x --quiet --scheme si+rope+rope", 2, "scheme"},
+    {"$SIA train --out x --quiet --lengths 1,2", 2, "like 1x,4x,16x"},
+    {"$SIA train --out x --quiet --lengths 2x,3x text.txt --vocabulary 300", 2,
      "length 2x: want a divisor of the longest, 3x"},
-    {"rm -rf x; $SIA train --out x --quiet --batch 6 --micro-batch 4", 1, "batch 6: want a multiple of micro_batch, 4"},
-    {"rm -rf x; $SIA train --out x --quiet --warmup 400 --steps 500 --cooldown 0.5", 1, "warm"},
+    {"rm -rf x; $SIA train --out x --quiet --batch 6 --micro-batch 4", 2,
+     "batch 6: want a multiple of micro_batch, 4"},
+    {"rm -rf x; $SIA train --out x --quiet --warmup 400 --steps 500 --cooldown 0.5", 2, "warm"},
     {"rm -rf x; $SIA train --out x --quiet absent.txt", 1, "absent.txt: No such file"},
     {"rm -rf x; $SIA train --out x --quiet --config absent.json", 1, "absent.json: No such file"},
     {"rm -rf x; : > empty.txt; $SIA train --out x --quiet empty.txt", 1, "no text"},
-    {"rm -rf x; $SIA train --out x --quiet --train-len 1000000 text.txt --vocabulary 300", 1,
+    {"rm -rf x; $SIA train --out x --quiet --train-len 1000000 text.txt --vocabulary 300", 2,
      "too few for a sequence of 1000000"},
     {"rm -rf x; $SIA train --out x --quiet --from absent", 1, "absent"},
-    {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 text.txt", 1, "has no tensor"},
+    {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
+     "300 text.txt",
+     2, "has no tensor"},
 };
 
 static void test_refusals(void **state) {
@@ -272,21 +277,24 @@ static const command_case ways[] = {
     {"$SIA train - --vocabulary 300 --quiet --out by-stdin" WHOLE " < text.txt && cmp "
      "whole/step-000060/model.safetensors by-stdin/step-000060/model.safetensors",
      0, ""},
-    {"$SIA train whole/data --quiet --out by-packed" WHOLE
+    {"$SIA train whole/data --vocabulary 300 --quiet --out by-packed" WHOLE
      " && cmp whole/step-000060/model.safetensors by-packed/step-000060/model.safetensors",
      0, ""},
     {"$SIA train 'whole/data/train_*.bin' --val 'whole/data/val_*.bin' --tokenizer whole/tokenizer.json "
-     "--quiet --out by-shards" WHOLE
+     "--vocabulary 300 --quiet --out by-shards" WHOLE
      " && cmp whole/step-000060/model.safetensors by-shards/step-000060/model.safetensors",
      0, ""},
-    {"for run in by-folder by-stdin by-packed by-shards; do grep '\"step\":60,\"validation\"' $run/metrics.jsonl; "
+    {"for run in by-folder by-stdin by-packed by-shards; do grep '\"step\":60,\"validation\"' "
+     "$run/metrics.jsonl; "
      "done | sort -u | wc -l",
      0, "1\n"},
-    {"for run in by-folder by-stdin by-packed by-shards; do $SIA train --out $run --resume --quiet || exit; done", 0,
-     ""},
+    {"for run in by-folder by-stdin by-packed by-shards; do $SIA train --out $run --resume --quiet || exit; "
+     "done",
+     0, ""},
     {"$SIA train --out generated --vocabulary 300 --quiet --json" WHOLE, 0, "\"steps\": 60"},
     {"$SIA train --out generated --resume --quiet && echo done", 0, "done"},
-    {"$SIA train --out from --from whole --quiet text.txt --tokenizer whole/tokenizer.json --scheme logn+rope --layers "
+    {"$SIA train --out from --from whole --quiet text.txt --tokenizer whole/tokenizer.json --scheme "
+     "logn+rope --vocabulary 300 --layers "
      "2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 2 --log-every 1 --lengths 1x --eval-windows 4 "
      "--threads 1 && echo done",
      0, "done"},
@@ -299,7 +307,7 @@ static void test_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_kill), cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_kill), cmocka_unit_test(test_stop),
         cmocka_unit_test(test_full_disk), cmocka_unit_test(test_busy), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_explosion), cmocka_unit_test(test_data),
     };
