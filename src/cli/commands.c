@@ -16,6 +16,7 @@ const cli_command *const cli_commands[] = {
     &command_theory,
     &command_report,
     &command_bench_attention,
+    &command_bench_train,
     &command_bench_text,
     &command_info,
     &command_completion,

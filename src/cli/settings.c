@@ -72,9 +72,13 @@ static sia_status apply(const cli_args *args, const sia_field *fields, void *set
 
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings) {
     sia_error err;
-    sia_status status = sia_settings_preset(settings, cli_text(args, "preset"), &err);
-    if (!status && cli_given(args, "config")) status = read_config(cli_text(args, "config"), settings, &err);
-    if (!status && base) *settings = *base;
+    sia_status status = SIA_OK;
+    if (base)
+        *settings = *base;
+    else
+        status = sia_settings_preset(settings, cli_text(args, "preset"), &err);
+    if (!status && cli_has(args, "config") && cli_given(args, "config"))
+        status = read_config(cli_text(args, "config"), settings, &err);
     if (!status) status = apply(args, sia_model_fields, &settings->model, &err);
     if (!status) status = apply(args, sia_training_fields, &settings->training, &err);
     if (!status && cli_has(args, "scheme") && cli_given(args, "scheme")) {

@@ -13,6 +13,9 @@
 #define CLI_MODEL_OPTIONS                                                                                         \
     {"preset", CLI_TEXT, "tiny|small|medium|paper-162m|paper-304m", "tiny", "the size, and the recipe that goes with it", 0, 0}, \
     {"config", CLI_TEXT, "FILE", NULL, "settings from a JSON file, such as the config.json of a run", 0, 0},     \
+    CLI_SHAPE_OPTIONS
+
+#define CLI_SHAPE_OPTIONS                                                                                         \
     {"layers", CLI_INT, "N", NULL, "blocks", 1, 1024},                                                            \
     {"width", CLI_INT, "N", NULL, "of the residual stream", 8, 65536},                                            \
     {"heads", CLI_INT, "N", NULL, "of attention", 1, 1024},                                                       \
@@ -64,8 +67,8 @@
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json; else one is trained on the text", 0, 0}
 /* clang-format on */
 
-/* From the preset, then the config file, then `base` (a resumed run's; or NULL), then the options. Fields of the
- * settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
+/* From `base` (a resumed run's) or, when it is NULL, from the preset; then the config file, then the options. Fields
+ * of the settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings);
 
 /* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
