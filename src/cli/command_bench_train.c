@@ -288,7 +288,7 @@ static void print_table(const bench *b) {
         }
 }
 
-static void print_warning(const bench *b) {
+static void print_warnings(const bench *b) {
     (void)fflush(stdout);
     if (b->busy < 0.97 * b->wall)
         fprintf(
@@ -357,7 +357,7 @@ static int run_bench(const cli_args *args, bench *b) {
     if (!status && cli_flag(args, "json")) status = print_json(b, &err);
     if (status) return cli_fail(&err);
     if (!cli_flag(args, "json")) print_table(b);
-    print_warning(b);
+    print_warnings(b);
     return CLI_DONE;
 }
 

@@ -60,6 +60,19 @@ static const command_case cases[] = {
     {"$SIA completion bash", 0, "complete -F _sia sia"},
     {"$SIA completion", 2, "want one shell: bash, zsh or fish"},
     {"$SIA completion ksh", 2, "ksh: want bash, zsh or fish"},
+    /* sia bench train. */
+    {"$SIA bench train --help", 0, "Examples:\n  sia bench train"},
+    {"$SIA bench train --rounds 1 --preset tiny --threads 1 --layers 1 --width 16 --heads 1 --vocabulary 64 "
+     "--len 8 "
+     "--batch 4 --micro-batch 2 --recompute --scheme logn+rope",
+     0, "tiny: logn+rope, 1 layers, width 16, 1 heads, vocabulary 64, batch 4 of 8 tokens"},
+    {"$SIA bench train --preset large", 2, "preset 'large': want tiny"},
+    {"$SIA bench train --preset tiny,tiny", 2, "tiny is there twice"},
+    {"$SIA bench train --threads 0", 2, "--threads 0: want numbers from 1"},
+    {"$SIA bench train --scheme what", 2, "what"},
+    {"$SIA bench train --preset tiny --batch 3 --micro-batch 2", 2,
+     "batch 3: want a multiple of micro_batch, 2"},
+    {"$SIA bench train --width 12", 2, "head_dim 3: want 8 to 256"},
     /* sia bench attention: what works. */
     {"$SIA bench attention --help", 0, "Examples:\n  sia bench attention"},
     {"$SIA bench attention --help", 0, "--head-dim LIST"},
