@@ -9,8 +9,9 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* A wish, not a condition: a system without huge pages says no, and all works as before. Activations are read in rows
- * that lie kilobytes apart, each on a small page of its own: with huge ones a step of training is a tenth faster. */
+/* A wish, not a condition: a system without huge pages says no, and all works as before. Activations are read
+ * in rows that lie kilobytes apart, each on a small page of its own: with huge ones a step of training is a
+ * tenth faster. */
 static void wish_huge(void *block, size_t bytes) { (void)madvise(block, bytes, MADV_HUGEPAGE); }
 
 void *sia_alloc(size_t count, size_t size) {

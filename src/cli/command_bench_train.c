@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * sia bench train: how many tokens a second a model learns from, and how near that comes to what the machine can do.
+ * sia bench train: how many tokens a second a model learns from, and how near that comes to what the machine
+ * can do.
  *
  *     gradient    forward and backward over a batch, with the packing of the weights that every step needs
  *     optimizer   Muon and Adam
  *     step        all of it, as 'sia train' does it
  *
- *     of peak = (operations of the model's products and attention + those of Muon's products) / seconds / FMA peak
+ *     of peak = (operations of the model's products and attention + those of Muon) / seconds / FMA peak
  *
- * What is computed twice (a backward pass of attention, --recompute) counts once. The tokens are random and new in
- * every step, so the weights stay those of a model in training. */
+ * What is computed twice (a backward pass of attention, --recompute) counts once. The tokens are random and
+ * new in every step, so the weights stay those of a model in training. */
 #include "cli/commands.h"
 
 #include <math.h>
@@ -322,7 +323,7 @@ static int read_threads(const cli_args *args, bench *b) {
 static int make_problems(const cli_args *args, bench *b) {
     sia_error err;
     sia_status status = SIA_OK;
-    b->problems = calloc((size_t)(b->preset_count * b->thread_count), sizeof *b->problems);
+    b->problems = calloc((size_t)b->preset_count * (size_t)b->thread_count + 1, sizeof *b->problems);
     if (!b->problems) status = sia_fail_memory(&err, sizeof *b->problems, "bench");
     for (int i = 0; i < b->preset_count && !status; i++) {
         sia_settings base, settings;

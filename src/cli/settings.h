@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The settings of models and of training as options, for every command that trains: rows for its table, and
- * the way from options to settings. An option that is not given leaves the preset's or the config file's value
- * alone, so none has a default of its own. */
+ * the way from options to settings. An option that is not given leaves the preset's or the config file's
+ * value alone, so none has a default of its own. */
 #ifndef SIA_CLI_SETTINGS_H
 #define SIA_CLI_SETTINGS_H
 
@@ -67,8 +67,8 @@
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json; else one is trained on the text", 0, 0}
 /* clang-format on */
 
-/* From `base` (a resumed run's) or, when it is NULL, from the preset; then the config file, then the options. Fields
- * of the settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
+/* From `base` (a resumed run's) or, when it is NULL, from the preset; then the config file, then the options.
+ * Fields of the settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings);
 
 /* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */

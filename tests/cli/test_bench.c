@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the benches compute with: medians and quartiles by hand-made examples, and the lines of JSON that
- * `sia bench attention` and `sia bench train` print: every field, its type, and that rates, times and counted operations agree. */
+ * `sia bench attention` and `sia bench train` print: every field, its type, and that rates, times and counted
+ * operations agree. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -146,7 +147,7 @@ static void test_json(void **state) {
 /* Operations counted by hand for 1 layer, width 16, hidden 64, vocabulary 64, 2 sequences of 8 tokens:
  *     weights   4 x 16 x 16 + 2 x 16 x 64 + 16 x 64 = 4096      attention   16 x 9 = 144 terms a token
  *     gradient  6 x (4096 + 144) x 16 tokens = 407040
- *     Muon      5 x (3 x 16 x entries + 16^3): 81920 for each of q, k, v, o; 266240 for each of the MLP's two */
+ *     Muon      5 x (3 x 16 x entries + 16^3): 81920 for each of q, k, v, o; 266240 for the MLP's two each */
 static void test_train_json(void **state) {
     (void)state;
     static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as a config.json: refused with a sentence, or complete settings that come back from their own JSON. */
+ * Any bytes as a config.json: refused with a sentence, or complete settings that come back from their own
+ * JSON. */
 #include "fuzz.h"
 
 #include "train/settings.h"

@@ -5,8 +5,8 @@
  *
  *     gradient_tool MODEL BATCH LENGTH OUT        MODEL: a run, a checkpoint or a file
  *
- * OUT is a safetensors file: a gradient for each tensor of the model, by its name; ids and targets [batch, length]
- * as I32, -1 for the targets that are not scored (every seventh); the mean loss as metadata. */
+ * OUT is a safetensors file: a gradient for each tensor of the model, by its name; ids and targets [batch,
+ * length] as I32, -1 for the targets that are not scored (every seventh); the mean loss as metadata. */
 #include <stdio.h>
 #include <stdlib.h>
 

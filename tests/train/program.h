@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The program in a process of its own: started, watched, killed, its checkpoints compared byte by byte. Include
- * cmocka and ../commands.h first: everything happens in the folder of commands.h.
+ * The program in a process of its own: started, watched, killed, its checkpoints compared byte by byte.
+ * Include cmocka and ../commands.h first: everything happens in the folder of commands.h.
  *
  *     pid_t child = start_program("train --out runs/a --steps 60", 0);
  *     wait_for_step(child, "runs/a", 12);
@@ -44,8 +44,8 @@ static inline void sleep_seconds(double seconds) {
     (void)nanosleep(&t, NULL);
 }
 
-/* Runs "SIA line"; words are divided by spaces, there is no shell between us and the process. most: no file may
- * grow beyond these bytes, as on a full disk; 0: no limit. */
+/* Runs "SIA line"; words are divided by spaces, there is no shell between us and the process. most: no file
+ * may grow beyond these bytes, as on a full disk; 0: no limit. */
 static inline pid_t start_program(const char *line, rlim_t most) {
     char copy[2048], *words[128] = {getenv("SIA")};
     int count = 1;
@@ -55,6 +55,7 @@ static inline pid_t start_program(const char *line, rlim_t most) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child) return child;
+    if (!words[0]) _exit(98);
     int out = open(in_folder("said"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     struct rlimit limit = {most, most};
     (void)signal(SIGXFSZ, SIG_IGN); /* a full disk sends no signal */
@@ -88,7 +89,7 @@ static inline void must_say(const char *words) {
     if (!strstr(said_text, words)) fail_msg("want '%s' in: %s", words, said_text);
 }
 
-/* ------------------------------------------------------------------------------------------- what a run left */
+/* ---------------------------------------------------------------------------------------- what a run left */
 
 /* The largest step in the metrics of a run, 0 when there are none. */
 static inline int64_t last_step(const char *run) {

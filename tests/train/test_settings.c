@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings to JSON and back, and config files that nobody should believe: each is refused with a sentence that
- * names the file and what was wanted. */
+ * Settings to JSON and back, and config files that nobody should believe: each is refused with a sentence
+ * that names the file and what was wanted. */
 #include "support.h"
 
 #include "train/settings.h"
@@ -57,7 +57,8 @@ static void test_part(void **state) {
     assert_memory_equal(&s, &tiny, sizeof s);
 }
 
-/* The text of a config.json, and what is said of it; the file's name comes first wherever the file is at fault. */
+/* The text of a config.json, and what is said of it; the file's name comes first wherever the file is at
+ * fault. */
 static const struct {
     const char *text, *sentence;
 } hostile[] = {
@@ -100,7 +101,8 @@ static const struct {
     {"{\"training\": {\"order\": \"up\"}}", "config.json: order: want one of: sequential shuffled"},
     {"{\"training\": {\"matrix_rate\": -0.1}}", "config.json: matrix_rate -0.1: want 0 to 1000"},
     {"{\"training\": {\"beta1\": 1}}", "config.json: beta1 1: want"},
-    {"{\"training\": {\"multiples\": [1,2,3,4,5,6,7,8]}}", "config.json: multiples: want a list of at most 7"},
+    {"{\"training\": {\"multiples\": [1,2,3,4,5,6,7,8]}}",
+     "config.json: multiples: want a list of at most 7"},
     {"{\"training\": {\"multiples\": 4}}", "config.json: multiples: want a list"},
     {"{\"training\": {\"multiples\": [1, 0]}}", "config.json: multiples: want whole numbers from 1 on"},
     {"{\"training\": {\"multiples\": [1.5]}}", "config.json: multiples: want whole numbers from 1 on"},

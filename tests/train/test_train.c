@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * 'sia train' as a person meets it: killed, stopped, out of disk, called twice, fed with every kind of data. A run
- * that was disturbed and then resumed ends in the same bits as one that was not. */
+ * 'sia train' as a person meets it: killed, stopped, out of disk, called twice, fed with every kind of data.
+ * A run that was disturbed and then resumed ends in the same bits as one that was not. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -19,8 +19,8 @@
 
 enum { STEPS = 60, KILLS = 10 };
 
-/* A model of 35,000 numbers on 60 KB of text: a step takes a millisecond. Validation does not fall on the steps of
- * checkpoints. */
+/* A model of 35,000 numbers on 60 KB of text: a step takes a millisecond. Validation does not fall on the
+ * steps of checkpoints. */
 #define TRAIN "train text.txt --vocabulary 300 --quiet"
 #define SMALL " --layers 2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 60 --log-every 1"
 #define CHECKS " --eval-every 7 --eval-windows 4 --lengths 1x,2x"
@@ -44,7 +44,7 @@ static void assert_whole(const char *run) {
     if (!same_checkpoint("whole", run, STEPS)) fail_msg("%s: other bits than the whole run", run);
 }
 
-/* ----------------------------------------------------------------------------------------------- the metrics */
+/* -------------------------------------------------------------------------------------------- the metrics */
 
 /* losses[step], seen[step]: lines of a step; validations likewise. */
 typedef struct metrics {
@@ -91,7 +91,7 @@ static void assert_metrics(const char *run) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------- killed and stopped */
+/* ------------------------------------------------------------------------------------- killed and stopped */
 
 static void test_threads(void **state) {
     (void)state;
@@ -164,7 +164,7 @@ static void test_stop(void **state) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- full disk */
+/* ---------------------------------------------------------------------------------------------- full disk */
 
 static void assert_loads(const char *run, int64_t step) {
     sia_model *m;
@@ -195,7 +195,7 @@ static void test_full_disk(void **state) {
     assert_metrics("full");
 }
 
-/* --------------------------------------------------------------------------------------------------- refusals */
+/* ----------------------------------------------------------------------------------------------- refusals */
 
 static void test_busy(void **state) {
     (void)state;
@@ -264,9 +264,10 @@ static void test_explosion(void **state) {
     assert_int_equal(newest_checkpoint("exploded"), step);
 }
 
-/* ------------------------------------------------------------------------------------------------------- data */
+/* --------------------------------------------------------------------------------------------------- data */
 
-/* Every way to name text ends in a run that can be resumed; the same text by another way ends in the same bits. */
+/* Every way to name text ends in a run that can be resumed; the same text by another way ends in the same
+ * bits. */
 static const command_case ways[] = {
     {"$SIA train --quiet --config whole/config.json text.txt --out by-config && cmp "
      "whole/step-000060/model.safetensors by-config/step-000060/model.safetensors",

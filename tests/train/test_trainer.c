@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Steps of training on a batch that is always the same: it is learnt by heart; parts of a batch, recomputation and
- * threads do not change the curve; every option of the optimiser does what it says. */
+ * Steps of training on a batch that is always the same: it is learnt by heart; parts of a batch,
+ * recomputation and threads do not change the curve; every option of the optimiser does what it says. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -36,8 +37,8 @@ static sia_settings small_settings(int64_t steps) {
     return s;
 }
 
-/* Tokens without any order, learnt from the tokens before alone; each sequence starts with a token of its own, or the
- * second one could not be known. */
+/* Tokens without any order, learnt from the tokens before alone; each sequence starts with a token of its
+ * own, or the second one could not be known. */
 static sia_status same_batch(void *context, int64_t step, uint32_t *ids, uint32_t *targets, sia_error *err) {
     (void)context, (void)step, (void)err;
     for (uint64_t i = 0; i < BATCH; i++)
@@ -81,8 +82,9 @@ static curve train(sia_settings s, int threads) {
 }
 
 static bool same_bits(const curve *a, const curve *b) {
-    return a->count == b->count && memcmp(a->weights, b->weights, a->count * sizeof(float)) == 0 &&
-           memcmp(a->loss, b->loss, sizeof a->loss) == 0;
+    bool same = a->count == b->count && memcmp(a->weights, b->weights, a->count * sizeof(float)) == 0;
+    for (int i = 0; i < MOST_STEPS; i++) same = same && a->loss[i] == b->loss[i];
+    return same;
 }
 
 static void test_overfits(void **state) {
@@ -90,7 +92,7 @@ static void test_overfits(void **state) {
     static const char *const schemes[] = {"si+prope", "rope", "logn+prope", "alibi"};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         sia_settings s = small_settings(MOST_STEPS);
-        strcpy(s.model.scheme, schemes[i]);
+        (void)snprintf(s.model.scheme, sizeof s.model.scheme, "%s", schemes[i]);
         s.training.unembedding_rate = 0.02;
         curve c = train(s, 1);
         print_message("  %-10s loss %.4f at first, %.4f after %d steps; want ln %d = %.4f and < 0.05\n",
@@ -123,7 +125,7 @@ static void test_parts_of_a_batch(void **state) {
 static void test_same_bits(void **state) {
     (void)state;
     sia_settings s = small_settings(20);
-    strcpy(s.model.scheme, "logn+prope");
+    (void)snprintf(s.model.scheme, sizeof s.model.scheme, "logn+prope");
     s.training.micro_batch = 4;
     s.training.clip = 0.5;
     s.training.weight_decay = 0.1;
