@@ -447,7 +447,8 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         if (!end) end = text + bytes;
         json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
-        const json_t *loss = json_object_get(json, "loss"), *validation = json_object_get(json, "validation");
+        const json_t *loss = json_object_get(json, "loss");
+        json_t *validation = json_object_get(json, "validation");
         int64_t step = json_integer_value(json_object_get(json, "step"));
         if (loss)
             smoothed =
@@ -464,7 +465,7 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         }
         const char *length;
         json_t *value;
-        json_object_foreach((json_t *)(uintptr_t)validation, length, value) {
+        json_object_foreach(validation, length, value) {
             if (!status)
                 status = append(w->s,
                                 json_pack("{s:s, s:s, s:s*, s:I, s:I, s:I, s:O}", "kind", "validation",

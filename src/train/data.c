@@ -149,15 +149,15 @@ static sia_status tokenizer_from_source(sia_tokenizer **t, const sia_data_source
                                         uint32_t size, sia_error *err) {
     sia_source *source;
     sia_text texts[TOKENIZER_DOCUMENTS] = {{0}};
+    char *held[TOKENIZER_DOCUMENTS] = {0};
     sia_status status = sia_source_create(&source, seed, WORDS, err);
     if (status) return status;
     for (int i = 0; !status && i < TOKENIZER_DOCUMENTS; i++) {
-        char *text;
-        status = sia_source_document(source, (uint64_t)i, &text, &texts[i].size, err);
-        if (!status) texts[i].bytes = text;
+        status = sia_source_document(source, (uint64_t)i, &held[i], &texts[i].size, err);
+        texts[i].bytes = held[i];
     }
     if (!status) status = train_tokenizer(t, texts, TOKENIZER_DOCUMENTS, s, size, err);
-    for (int i = 0; i < TOKENIZER_DOCUMENTS; i++) free((char *)(uintptr_t)texts[i].bytes);
+    for (int i = 0; i < TOKENIZER_DOCUMENTS; i++) free(held[i]);
     sia_source_destroy(source);
     return status;
 }
