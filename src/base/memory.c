@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
 #include "base/memory.h"
 
 #include <stdbool.h>
@@ -20,8 +21,8 @@ void *sia_alloc(size_t count, size_t size) {
     if (bytes == 0) bytes = 1; /* an empty array is not an error */
     bytes = sia_aligned(bytes);
     bool large = bytes >= HUGE_PAGE;
-    void *block = aligned_alloc(large ? HUGE_PAGE : SIA_ALIGN, bytes);
-    if (!block) return NULL;
+    void *block;
+    if (posix_memalign(&block, large ? HUGE_PAGE : SIA_ALIGN, bytes) != 0) return NULL;
     if (large) wish_huge(block, bytes);
     memset(block, 0, bytes);
     return block;
