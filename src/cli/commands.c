@@ -19,6 +19,7 @@ const cli_command *const cli_commands[] = {
     &command_probe,
     &command_report,
     &command_bench_attention,
+    &command_bench_train,
     &command_bench_decode,
     &command_bench_text,
     &command_info,

@@ -21,6 +21,7 @@ extern const cli_command command_theory;
 extern const cli_command command_probe;
 extern const cli_command command_report;
 extern const cli_command command_bench_attention;
+extern const cli_command command_bench_train;
 extern const cli_command command_bench_decode;
 extern const cli_command command_bench_text;
 extern const cli_command command_info;

@@ -7,18 +7,34 @@
 #include "base/error.h"
 #include "base/file.h"
 
-static sia_status read_config(const char *path, sia_settings *settings, sia_error *err) {
+static sia_status load_config(const char *path, json_t **json, sia_error *err) {
     char *text;
     size_t bytes;
     json_error_t at;
     sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
     if (status) return status;
-    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
-    status = json ? sia_settings_read(settings, json, path, err)
-                  : sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
-    json_decref(json);
+    *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
+    if (!*json) status = sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
     free(text);
     return status;
+}
+
+static sia_status read_config(const char *path, sia_settings *settings, sia_error *err) {
+    json_t *json;
+    sia_status status = load_config(path, &json, err);
+    if (status) return status;
+    status = sia_settings_read(settings, json, path, err);
+    json_decref(json);
+    return status;
+}
+
+bool cli_vocabulary_given(const cli_args *args) {
+    json_t *json;
+    if (cli_given(args, "vocabulary")) return true;
+    if (!cli_given(args, "config") || load_config(cli_text(args, "config"), &json, NULL)) return false;
+    bool named = json_object_get(json_object_get(json, "model"), "vocabulary") != NULL;
+    json_decref(json);
+    return named;
 }
 
 /* "micro_batch" is --micro-batch. */
@@ -56,9 +72,13 @@ static sia_status apply(const cli_args *args, const sia_field *fields, void *set
 
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings) {
     sia_error err;
-    sia_status status = sia_settings_preset(settings, cli_text(args, "preset"), &err);
-    if (!status && cli_given(args, "config")) status = read_config(cli_text(args, "config"), settings, &err);
-    if (!status && base) *settings = *base;
+    sia_status status = SIA_OK;
+    if (base)
+        *settings = *base;
+    else
+        status = sia_settings_preset(settings, cli_text(args, "preset"), &err);
+    if (!status && cli_has(args, "config") && cli_given(args, "config"))
+        status = read_config(cli_text(args, "config"), settings, &err);
     if (!status) status = apply(args, sia_model_fields, &settings->model, &err);
     if (!status) status = apply(args, sia_training_fields, &settings->training, &err);
     if (!status && cli_has(args, "scheme") && cli_given(args, "scheme")) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The settings of models and of training as options, for every command that trains: rows for its table, and
- * the way from options to settings. An option that is not given leaves the preset's or the config file's value
- * alone, so none has a default of its own. */
+ * the way from options to settings. An option that is not given leaves the preset's or the config file's
+ * value alone, so none has a default of its own. */
 #ifndef SIA_CLI_SETTINGS_H
 #define SIA_CLI_SETTINGS_H
 
@@ -13,6 +13,9 @@
 #define CLI_MODEL_OPTIONS                                                                                         \
     {"preset", CLI_TEXT, "tiny|small|medium|paper-162m|paper-304m", "tiny", "the size, and the recipe that goes with it", 0, 0}, \
     {"config", CLI_TEXT, "FILE", NULL, "settings from a JSON file, such as the config.json of a run", 0, 0},     \
+    CLI_SHAPE_OPTIONS
+
+#define CLI_SHAPE_OPTIONS                                                                                         \
     {"layers", CLI_INT, "N", NULL, "blocks", 1, 1024},                                                            \
     {"width", CLI_INT, "N", NULL, "of the residual stream", 8, 65536},                                            \
     {"heads", CLI_INT, "N", NULL, "of attention", 1, 1024},                                                       \
@@ -64,8 +67,11 @@
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json; else one is trained on the text", 0, 0}
 /* clang-format on */
 
-/* From the preset, then the config file, then `base` (a resumed run's; or NULL), then the options. Fields of the
- * settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
+/* From `base` (a resumed run's) or, when it is NULL, from the preset; then the config file, then the options.
+ * Fields of the settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings);
+
+/* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
+bool cli_vocabulary_given(const cli_args *args);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the benches compute with: medians and quartiles by hand-made examples, and the lines of JSON that
- * `sia bench attention` prints: every field, its type, and that rates, times and counted operations agree. */
+ * `sia bench attention` and `sia bench train` print: every field, its type, and that rates, times and counted
+ * operations agree. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
@@ -143,8 +144,45 @@ static void test_json(void **state) {
     assert_int_equal(lines, 25);
 }
 
+/* Operations counted by hand for 1 layer, width 16, hidden 64, vocabulary 64, 2 sequences of 8 tokens:
+ *     weights   4 x 16 x 16 + 2 x 16 x 64 + 16 x 64 = 4096      attention   16 x 9 = 144 terms a token
+ *     gradient  6 x (4096 + 144) x 16 tokens = 407040
+ *     Muon      5 x (3 x 16 x entries + 16^3): 81920 for each of q, k, v, o; 266240 for the MLP's two each */
+static void test_train_json(void **state) {
+    (void)state;
+    static const struct {
+        const char *op;
+        double work;
+    } wanted[] = {{"gradient", 407040}, {"optimizer", 860160}, {"step", 1267200}};
+    char output[65536];
+    int lines = 0;
+    assert_int_equal(
+        run_command("$SIA bench train --json --rounds 1 --preset tiny --threads 1,2 --layers 1 --width 16 "
+                    "--heads 1 --vocabulary 64 --len 8 --batch 2 2>/dev/null",
+                    output, sizeof output),
+        0);
+    for (char *at = output, *end; (end = strchr(at, '\n')); at = end + 1, lines++) {
+        *end = 0;
+        json_t *line = json_loads(at, JSON_REJECT_DUPLICATES, NULL);
+        if (!line) fail_msg("no JSON: %s", at);
+        const char *op = json_string_value(json_object_get(line, "op"));
+        assert_string_equal(op, wanted[lines % 3].op);
+        assert_string_equal(json_string_value(json_object_get(line, "preset")), "tiny");
+        assert_true(number(line, "threads") == 1 + lines / 3);
+        check_rate(op, number(line, "gflops") * 1e9, number(line, "ms"), wanted[lines % 3].work);
+        check_rate(op, number(line, "tokens_per_s"), number(line, "ms"), 16);
+        check_quartiles(line, "ms_quartiles", number(line, "ms"));
+        check_quartiles(line, "peak_fraction_quartiles", number(line, "peak_fraction"));
+        assert_true(number(line, "peak_fraction") > 0 && number(line, "memory_mb") > 0);
+        assert_true(number(line, "parameters") == 4096 + 16 * 64);
+        assert_int_equal(json_is_number(json_object_get(line, "speed_over_one_thread")), lines / 3);
+        json_decref(line);
+    }
+    assert_int_equal(lines, 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_quartiles), cmocka_unit_test(test_median_ratio),
-                                       cmocka_unit_test(test_json)};
+                                       cmocka_unit_test(test_json), cmocka_unit_test(test_train_json)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

@@ -60,6 +60,19 @@ static const command_case cases[] = {
     {"$SIA completion bash", 0, "complete -F _sia sia"},
     {"$SIA completion", 2, "want one shell: bash, zsh or fish"},
     {"$SIA completion ksh", 2, "ksh: want bash, zsh or fish"},
+    /* sia bench train. */
+    {"$SIA bench train --help", 0, "Examples:\n  sia bench train"},
+    {"$SIA bench train --rounds 1 --preset tiny --threads 1 --layers 1 --width 16 --heads 1 --vocabulary 64 "
+     "--len 8 "
+     "--batch 4 --micro-batch 2 --recompute --scheme logn+rope",
+     0, "tiny: logn+rope, 1 layers, width 16, 1 heads, vocabulary 64, batch 4 of 8 tokens"},
+    {"$SIA bench train --preset large", 2, "preset 'large': want tiny"},
+    {"$SIA bench train --preset tiny,tiny", 2, "tiny is there twice"},
+    {"$SIA bench train --threads 0", 2, "--threads 0: want numbers from 1"},
+    {"$SIA bench train --scheme what", 2, "what"},
+    {"$SIA bench train --preset tiny --batch 3 --micro-batch 2", 2,
+     "batch 3: want a multiple of micro_batch, 2"},
+    {"$SIA bench train --width 12", 2, "head_dim 3: want 8 to 256"},
     /* sia bench attention: what works. */
     {"$SIA bench attention --help", 0, "Examples:\n  sia bench attention"},
     {"$SIA bench attention --help", 0, "--head-dim LIST"},
@@ -88,7 +101,7 @@ static const command_case cases[] = {
     {"$SIA bench attention --len ''", 2, "--len : want whole numbers"},
     {"$SIA bench attention --len 99999999999999999999", 2, "want whole numbers"},
     {"$SIA bench attention --len 0", 2, "--len 0: want numbers from 1 to 1048576"},
-    {"$SIA bench attention --len 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", 2, "want 16 at most"},
+    {"$SIA bench attention --len $(seq -s, 33)", 2, "want 32 at most"},
     {"$SIA bench attention --heads 4,6 --head-dim 64,96,128", 2, "--heads has 2 numbers and --head-dim 3"},
     {"$SIA bench attention --quick --head-dim 60", 2, "sia: head_dim 60: want a multiple of 8"},
     {"$SIA bench attention --quick --head-dim 512", 2, "--head-dim 512: want numbers from 8 to 256"},

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Settings to JSON and back, and config files that nobody should believe: each is refused with a sentence
+ * that names the file and what was wanted. */
+#include "support.h"
+
+#include "train/settings.h"
+#include "train/train.h"
+
+static const char *const presets[] = {"tiny", "small", "medium", "paper-162m", "paper-304m"};
+
+static json_t *parse(const char *text) {
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    if (!json) fail_msg("no JSON: %s", text);
+    return json;
+}
+
+/* All of it, every number to its last bit, through the text of a file. */
+static void test_round_trip(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        sia_settings s, back = {0};
+        OK(sia_settings_preset(&s, presets[i], &said));
+        s.model.tau = 0.1;
+        s.training.matrix_rate = 1.0 / 3;
+        s.training.data_seed = 8999999999999999;
+        OK(sia_settings_complete(&s, &said));
+        json_t *json = sia_settings_json(&s);
+        char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+        json_t *again = parse(text);
+        OK(sia_settings_read(&back, again, "config.json", &said));
+        OK(sia_settings_complete(&back, &said));
+        json_t *second = sia_settings_json(&back);
+        assert_true(json_equal(json, second));
+        assert_true(back.model.tau == s.model.tau && back.training.matrix_rate == s.training.matrix_rate);
+        json_decref(json);
+        json_decref(again);
+        json_decref(second);
+        free(text);
+    }
+}
+
+/* A file that names little changes little. */
+static void test_part(void **state) {
+    (void)state;
+    sia_settings s, tiny;
+    OK(sia_settings_preset(&s, "tiny", &said));
+    tiny = s;
+    json_t *json = parse("{\"training\": {\"steps\": 7, \"multiples\": [1, 2]}, \"note\": \"mine\"}");
+    OK(sia_settings_read(&s, json, "mine.json", &said));
+    json_decref(json);
+    assert_int_equal(s.training.steps, 7);
+    assert_int_equal(s.training.multiples[1], 2);
+    assert_int_equal(s.training.multiples[2], 0);
+    s.training.steps = tiny.training.steps;
+    memcpy(s.training.multiples, tiny.training.multiples, sizeof s.training.multiples);
+    assert_memory_equal(&s, &tiny, sizeof s);
+}
+
+/* The text of a config.json, and what is said of it; the file's name comes first wherever the file is at
+ * fault. */
+static const struct {
+    const char *text, *sentence;
+} hostile[] = {
+    {"", "config.json: line 1: "},
+    {"{", "config.json: line 1: "},
+    {"\n\n{\"model\": }", "config.json: line 3: "},
+    {"[]", "config.json: not a JSON object"},
+    {"7", "config.json: "},
+    {"{\"model\": {\"layers\": 1, \"layers\": 2}}", "config.json: line 1: duplicate"},
+    {"{\"model\": {\"scheme\": \"\xff\"}}", "config.json: line 1: "},
+    {"{\"model\": 3}", "config.json: the model is not a JSON object"},
+    {"{\"model\": {\"layer\": 3}}", "config.json: 'layer' is no setting of a model"},
+    {"{\"model\": {\"layers\": \"3\"}}", "config.json: layers is not a whole number"},
+    {"{\"model\": {\"layers\": 3.5}}", "config.json: layers is not a whole number"},
+    {"{\"model\": {\"layers\": 0}}", "config.json: layers 0: want 1 to 1024"},
+    {"{\"model\": {\"layers\": -1}}", "config.json: layers -1: want 1 to 1024"},
+    {"{\"model\": {\"layers\": 9223372036854775807}}", "config.json: layers 9.22337e+18: want 1 to 1024"},
+    {"{\"model\": {\"layers\": 99999999999999999999}}", "config.json: line 1: too big integer"},
+    {"{\"model\": {\"layers\": null}}", "config.json: layers is not a whole number"},
+    {"{\"model\": {\"width\": 100000}}", "config.json: width 100000: want 8 to 65536"},
+    {"{\"model\": {\"tau\": 0}}", "config.json: tau 0: want"},
+    {"{\"model\": {\"tau\": 1e999}}", "config.json: line 1: real number overflow"},
+    {"{\"model\": {\"tau\": true}}", "config.json: tau is not a number"},
+    {"{\"model\": {\"prope_share\": 1.5}}", "config.json: prope_share 1.5: want 1e-09 to 1"},
+    {"{\"model\": {\"init\": \"wide\"}}", "config.json: init: want one of: paper narrow"},
+    {"{\"model\": {\"init\": 1}}", "config.json: init: want one of: paper narrow"},
+    {"{\"model\": {\"scheme\": 1}}", "config.json: scheme is not a text"},
+    {"{\"model\": {\"scheme\": \"si+what\"}}", "what"},
+    {"{\"model\": {\"seed\": 9007199254740993}}", "config.json: seed 9.0072e+15: want 0 to 9e+15"},
+    {"{\"model\": {\"seed\": -1}}", "config.json: seed -1: want"},
+    {"{\"model\": {\"layers\": 1, \"width\": 32, \"heads\": 3, \"vocabulary\": 64, \"train_len\": 8}}",
+     "width 32: want a multiple of the 3 heads"},
+    {"{\"model\": {\"layers\": 1}}", "width 0: want 8 to 65536"},
+    {"{\"training\": []}", "config.json: training is not a JSON object"},
+    {"{\"training\": {\"step\": 3}}", "config.json: 'step' is no setting of training"},
+    {"{\"training\": {\"steps\": 0}}", "config.json: steps 0: want 1 to"},
+    {"{\"training\": {\"recompute\": 1}}", "config.json: recompute: want true or false"},
+    {"{\"training\": {\"schedule\": \"step\"}}",
+     "config.json: schedule: want one of: constant linear cosine"},
+    {"{\"training\": {\"order\": \"up\"}}", "config.json: order: want one of: sequential shuffled"},
+    {"{\"training\": {\"matrix_rate\": -0.1}}", "config.json: matrix_rate -0.1: want 0 to 1000"},
+    {"{\"training\": {\"beta1\": 1}}", "config.json: beta1 1: want"},
+    {"{\"training\": {\"multiples\": [1,2,3,4,5,6,7,8]}}",
+     "config.json: multiples: want a list of at most 7"},
+    {"{\"training\": {\"multiples\": 4}}", "config.json: multiples: want a list"},
+    {"{\"training\": {\"multiples\": [1, 0]}}", "config.json: multiples: want whole numbers from 1 on"},
+    {"{\"training\": {\"multiples\": [1.5]}}", "config.json: multiples: want whole numbers from 1 on"},
+};
+
+static void test_hostile(void **state) {
+    (void)state;
+    int failures = 0;
+    assert_int_equal(mkdir(in_scratch("run"), 0700), 0);
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
+        sia_settings s;
+        sia_error err = {0};
+        json_t *data = NULL;
+        (void)write_text("run/config.json", hostile[i].text);
+        sia_status status = sia_train_config_read(in_scratch("run"), &s, &data, &err);
+        if (status != SIA_OK && strstr(err.text, hostile[i].sentence) && !data) continue;
+        failures++;
+        print_message("%s\n  status %d, '%s'; want '%s'\n", hostile[i].text, (int)status, err.text,
+                      hostile[i].sentence);
+        json_decref(data);
+    }
+    assert_int_equal(failures, 0);
+    (void)remove(in_scratch("run/config.json"));
+    sia_settings s;
+    sia_error err;
+    assert_int_equal(sia_train_config_read(in_scratch("run"), &s, NULL, &err), SIA_FILE);
+    assert_sentence(&err, "config.json: No such file");
+}
+
+/* A whole file that is cut anywhere is refused; so is one that is larger than any that we write. */
+static void test_cut(void **state) {
+    (void)state;
+    sia_settings s, found;
+    OK(sia_settings_preset(&s, "tiny", &said));
+    OK(sia_settings_complete(&s, &said));
+    json_t *json = sia_settings_json(&s);
+    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(json);
+    size_t size = strlen(text);
+    (void)write_text("run/config.json", text);
+    OK(sia_train_config_read(in_scratch("run"), &found, NULL, &said));
+    for (size_t cut = 0; cut < size; cut += 7) {
+        (void)write_file("run/config.json", text, cut);
+        assert_int_equal(sia_train_config_read(in_scratch("run"), &found, NULL, NULL), SIA_FORMAT);
+    }
+    free(text);
+    char *large = calloc(1, 2 << 20);
+    assert_non_null(large);
+    memset(large, ' ', 2 << 20);
+    (void)write_file("run/config.json", large, 2 << 20);
+    sia_status status = sia_train_config_read(in_scratch("run"), &found, NULL, NULL);
+    free(large);
+    assert_true(status != SIA_OK);
+}
+
+static void test_multiples(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int count;
+    } cases[] = {{"1x", 1},
+                 {"1x,4x,16x", 3},
+                 {"1x,2x,3x,4x,5x,6x,7x", 7},
+                 {"1x,2x,3x,4x,5x,6x,7x,8x", 0},
+                 {"", 0},
+                 {"x", 0},
+                 {"0x", 0},
+                 {"-1x", 0},
+                 {"1x,", 0},
+                 {"1", 0},
+                 {"1x 4x", 0},
+                 {"99999999999999999999x", 0},
+                 {"1xx", 0},
+                 {",1x", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t multiples[SIA_MAX_LENGTHS];
+        sia_error err;
+        sia_status status = sia_multiples_parse(cases[i].text, multiples, &err);
+        int count = 0;
+        while (!status && count < SIA_MAX_LENGTHS && multiples[count]) count++;
+        /* A number beyond 2^63 is read as the largest, and is then refused with the rest of the settings. */
+        if (status == SIA_OK && strlen(cases[i].text) > 20 && count == 1) continue;
+        if (count != cases[i].count) fail_msg("'%s': %d multiples", cases[i].text, count);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_part),      cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_cut),        cmocka_unit_test(test_multiples),
+    };
+    return cmocka_run_group_tests_name("settings", tests, scratch_create, scratch_destroy);
+}

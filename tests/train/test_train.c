@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * 'sia train' as a person meets it: killed, stopped, out of disk, called twice, fed with every kind of data.
+ * A run that was disturbed and then resumed ends in the same bits as one that was not. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../commands.h"
+#include "base/random.h"
+#include "program.h"
+#include "train/model_file.h"
+
+enum { STEPS = 60, KILLS = 10 };
+
+/* A model of 35,000 numbers on 60 KB of text: a step takes a millisecond. Validation does not fall on the
+ * steps of checkpoints. */
+#define TRAIN "train text.txt --vocabulary 300 --quiet"
+#define SMALL " --layers 2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 60 --log-every 1"
+#define CHECKS " --eval-every 7 --eval-windows 4 --lengths 1x,2x"
+#define WHOLE SMALL CHECKS " --save-every 5"
+
+static double whole_seconds; /* of the run that nobody disturbs */
+
+static int prepare(void **state) {
+    if (open_command_folder(state)) return -1;
+    double started = clock_seconds();
+    if (run_program("data generate --words 10000 --seed 3 --out text.txt", 0)) return -1;
+    if (run_program(TRAIN " --out whole --threads 1" WHOLE, 0)) {
+        print_error("%s\n", said_text);
+        return -1;
+    }
+    whole_seconds = clock_seconds() - started;
+    return 0;
+}
+
+static void assert_whole(const char *run) {
+    if (!same_checkpoint("whole", run, STEPS)) fail_msg("%s: other bits than the whole run", run);
+}
+
+/* -------------------------------------------------------------------------------------------- the metrics */
+
+/* losses[step], seen[step]: lines of a step; validations likewise. */
+typedef struct metrics {
+    double loss[STEPS + 1], validation[STEPS + 1];
+    int seen[STEPS + 1], validated[STEPS + 1], others;
+} metrics;
+
+static void read_metrics(const char *run, metrics *m) {
+    char name[256], line[4096];
+    memset(m, 0, sizeof *m);
+    (void)snprintf(name, sizeof name, "%s/metrics.jsonl", run);
+    FILE *file = fopen(in_folder(name), "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        json_t *json = json_loads(line, 0, NULL), *table = json_object_get(json, "validation");
+        int64_t step = json_integer_value(json_object_get(json, "step"));
+        if (step < 1 || step > STEPS)
+            m->others++;
+        else if (table) {
+            m->validated[step]++;
+            m->validation[step] = json_real_value(json_object_get(table, "64"));
+        } else {
+            m->seen[step]++;
+            m->loss[step] = json_real_value(json_object_get(json, "loss"));
+        }
+        json_decref(json);
+    }
+    (void)fclose(file);
+}
+
+/* Every step once, every validation once, with the figures of the run that was not disturbed. */
+static void assert_metrics(const char *run) {
+    metrics whole, found;
+    read_metrics("whole", &whole);
+    read_metrics(run, &found);
+    assert_int_equal(found.others, 0);
+    for (int step = 1; step <= STEPS; step++) {
+        bool due = step % 7 == 0 || step == STEPS;
+        if (found.seen[step] != 1 || found.validated[step] != due)
+            fail_msg("%s: step %d: %d lines, %d validations", run, step, found.seen[step],
+                     found.validated[step]);
+        assert_true(found.loss[step] > 0 && found.loss[step] == whole.loss[step]);
+        assert_true(found.validation[step] == whole.validation[step]);
+    }
+}
+
+/* ------------------------------------------------------------------------------------- killed and stopped */
+
+static void test_threads(void **state) {
+    (void)state;
+    must(TRAIN " --out two --threads 2" WHOLE, 0);
+    must(TRAIN " --out three --threads 3" WHOLE, 0);
+    assert_whole("two");
+    assert_whole("three");
+    assert_metrics("whole");
+    assert_metrics("three");
+}
+
+/* Moments over the whole of the run, every third one over its first tenth, where the text is packed and no
+ * checkpoint is there yet. A run that ended before the blow is looked at and begun again. */
+static void test_kill(void **state) {
+    (void)state;
+    char line[1024];
+    int kills = 0, ends = 0;
+    for (uint64_t n = 0; kills < KILLS; n++) {
+        double share = sia_random_uniform(7, n) * (n % 3 ? 0.6 : 0.1);
+        (void)snprintf(line, sizeof line, TRAIN " --out killed --resume --threads %d" WHOLE,
+                       (int)(n % 3) + 1);
+        pid_t child = start_program(line, 0);
+        sleep_seconds(share * whole_seconds);
+        (void)kill(child, SIGKILL);
+        int code = end_program(child);
+        if (code == 1000 + SIGKILL) {
+            kills++;
+            continue;
+        }
+        if (code != 0) fail_msg("after %d kills: exit code %d: %s", kills, code, said_text);
+        assert_whole("killed");
+        assert_metrics("killed");
+        assert_int_equal(run_command("rm -r killed", said_text, sizeof said_text), 0);
+        ends++;
+        assert_true(n < 100);
+    }
+    print_message("  %d kills, %d runs that ended before\n", kills, ends);
+    (void)snprintf(line, sizeof line, TRAIN " --out killed --resume --threads 1" WHOLE);
+    must(line, 0);
+    assert_whole("killed");
+    assert_metrics("killed");
+}
+
+/* No checkpoint but the one that the signal asks for. */
+static void test_stop(void **state) {
+    (void)state;
+    static const struct {
+        int number;
+        int64_t step;
+        const char *run;
+    } cases[] = {{SIGINT, 3, "interrupted"}, {SIGTERM, 17, "terminated"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[1024];
+        (void)snprintf(line, sizeof line,
+                       TRAIN " --out %s --resume --threads 2" SMALL CHECKS " --save-every 0", cases[i].run);
+        pid_t child = start_program(line, 0);
+        wait_for_step(child, cases[i].run, cases[i].step);
+        assert_int_equal(kill(child, cases[i].number), 0);
+        assert_int_equal(end_program(child), 130);
+        int64_t step = newest_checkpoint(cases[i].run);
+        print_message("  signal %d: checkpoint of step %d\n", cases[i].number, (int)step);
+        assert_true(step >= cases[i].step && step < STEPS);
+        assert_int_equal(step, last_step(cases[i].run));
+        must(line, 0);
+        assert_whole(cases[i].run);
+        assert_metrics(cases[i].run);
+        must(line, 0); /* nothing is left to do, and nothing changes */
+        assert_whole(cases[i].run);
+        assert_metrics(cases[i].run);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- full disk */
+
+static void assert_loads(const char *run, int64_t step) {
+    sia_model *m;
+    sia_error err;
+    int64_t found;
+    if (sia_model_load(&m, in_folder(run), 1, &found, NULL, &err)) fail_msg("%s", err.text);
+    assert_int_equal(found, step);
+    sia_model_destroy(m);
+}
+
+/* Files of up to 200 KB: the weights fit, the state of the optimiser does not. */
+static void test_full_disk(void **state) {
+    (void)state;
+    const char *line = TRAIN " --out full --resume --threads 1" WHOLE;
+    pid_t child = start_program(line, 0);
+    wait_for_step(child, "full", 12);
+    (void)kill(child, SIGINT);
+    assert_int_equal(end_program(child), 130);
+    int64_t step = newest_checkpoint("full");
+    assert_int_equal(run_program(line, 200000), 1);
+    must_say("optimizer.safetensors: File too large");
+    assert_int_equal(newest_checkpoint("full"), step);
+    assert_loads("full", step);
+    assert_int_equal(run_program(line, 200000), 1); /* and again: nothing half-written is in the way */
+    assert_int_equal(newest_checkpoint("full"), step);
+    must(line, 0);
+    assert_whole("full");
+    assert_metrics("full");
+}
+
+/* ----------------------------------------------------------------------------------------------- refusals */
+
+static void test_busy(void **state) {
+    (void)state;
+    pid_t child = start_program(TRAIN " --out busy --threads 1 --steps 1000000 --log-every 1" CHECKS
+                                      " --layers 1 --width 16 --heads 1 --train-len 16 --batch 1",
+                                0);
+    wait_for_step(child, "busy", 1);
+    char sentence[128];
+    (void)snprintf(sentence, sizeof sentence, "process %ld is at work in this run", (long)child);
+    int code = run_program("train --out busy --quiet --resume", 0);
+    must_say(sentence);
+    int second = run_program(TRAIN " --out busy" WHOLE, 0);
+    must_say(sentence);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(end_program(child), 1000 + SIGKILL);
+    assert_int_equal(code, 1);
+    assert_int_equal(second, 1);
+}
+
+static const command_case refusals[] = {
+    {"$SIA " TRAIN " --out whole" WHOLE, 2, "whole: holds a run already: resume it, or name another folder"},
+    {"$SIA " TRAIN " --out whole --resume --layers 3", 2,
+     "whole: its config.json has other settings: a run is resumed as it was begun"},
+    {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 2, "has other settings"},
+    {"$SIA " TRAIN " --out whole --resume --lengths 1x", 2, "has other settings"},
+    {"$SIA train --quiet --resume --out whole && echo done", 0, "done"},
+    {"$SIA train", 2, "want --out RUN"},
+    {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2,
+     "want --val or --val-fraction, not both"},
+    {"$SIA train --out absent/x --quiet", 1, "absent/x: No such file"},
+    {"$SIA train --out x --preset large", 2, "large"},
+    {"$SIA train --out x --quiet --scheme si+rope+rope", 2, "scheme"},
+    {"$SIA train --out x --quiet --lengths 1,2", 2, "like 1x,4x,16x"},
+    {"$SIA train --out x --quiet --lengths 2x,3x text.txt --vocabulary 300", 2,
+     "length 2x: want a divisor of the longest, 3x"},
+    {"rm -rf x; $SIA train --out x --quiet --batch 6 --micro-batch 4", 2,
+     "batch 6: want a multiple of micro_batch, 4"},
+    {"rm -rf x; $SIA train --out x --quiet --warmup 400 --steps 500 --cooldown 0.5", 2, "warm"},
+    {"rm -rf x; $SIA train --out x --quiet absent.txt", 1, "absent.txt: No such file"},
+    {"rm -rf x; $SIA train --out x --quiet --config absent.json", 1, "absent.json: No such file"},
+    {"rm -rf x; : > empty.txt; $SIA train --out x --quiet empty.txt", 1, "no text"},
+    {"rm -rf x; $SIA train --out x --quiet --train-len 1000000 text.txt --vocabulary 300", 2,
+     "too few for a sequence of 1000000"},
+    {"rm -rf x; $SIA train --out x --quiet --from absent", 1, "absent"},
+    {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
+     "300 text.txt",
+     2, "has no tensor"},
+};
+
+static void test_refusals(void **state) {
+    (void)state;
+    run_cases(refusals, sizeof refusals / sizeof *refusals, NULL);
+    assert_whole("whole");
+}
+
+/* The checkpoint before the loss left the ground stays, and has finite weights. */
+static void test_explosion(void **state) {
+    (void)state;
+    must(TRAIN " --out exploded --unembedding-rate 1000" SMALL CHECKS " --save-every 1 --keep 2", 1);
+    must_say("a lower rate may help");
+    int64_t step = newest_checkpoint("exploded");
+    assert_true(step >= 1 && step < STEPS);
+    assert_loads("exploded", step);
+    must(TRAIN " --out exploded --resume --unembedding-rate 1000" SMALL CHECKS " --save-every 1 --keep 2", 1);
+    must_say("a lower rate may help");
+    assert_int_equal(newest_checkpoint("exploded"), step);
+}
+
+/* --------------------------------------------------------------------------------------------------- data */
+
+/* Every way to name text ends in a run that can be resumed; the same text by another way ends in the same
+ * bits. */
+static const command_case ways[] = {
+    {"$SIA train --quiet --config whole/config.json text.txt --out by-config && cmp "
+     "whole/step-000060/model.safetensors by-config/step-000060/model.safetensors",
+     0, ""},
+    {"mkdir texts && cp text.txt texts && $SIA train texts --vocabulary 300 --quiet --out by-folder" WHOLE
+     " && cmp whole/step-000060/model.safetensors by-folder/step-000060/model.safetensors",
+     0, ""},
+    {"$SIA train - --vocabulary 300 --quiet --out by-stdin" WHOLE " < text.txt && cmp "
+     "whole/step-000060/model.safetensors by-stdin/step-000060/model.safetensors",
+     0, ""},
+    {"$SIA train whole/data --vocabulary 300 --quiet --out by-packed" WHOLE
+     " && cmp whole/step-000060/model.safetensors by-packed/step-000060/model.safetensors",
+     0, ""},
+    {"$SIA train 'whole/data/train_*.bin' --val 'whole/data/val_*.bin' --tokenizer whole/tokenizer.json "
+     "--vocabulary 300 --quiet --out by-shards" WHOLE
+     " && cmp whole/step-000060/model.safetensors by-shards/step-000060/model.safetensors",
+     0, ""},
+    {"for run in by-folder by-stdin by-packed by-shards; do grep '\"step\":60,\"validation\"' "
+     "$run/metrics.jsonl; "
+     "done | sort -u | wc -l",
+     0, "1\n"},
+    {"for run in by-folder by-stdin by-packed by-shards; do $SIA train --out $run --resume --quiet || exit; "
+     "done",
+     0, ""},
+    {"$SIA train --out generated --vocabulary 300 --quiet --json" WHOLE, 0, "\"steps\": 60"},
+    {"$SIA train --out generated --resume --quiet && echo done", 0, "done"},
+    {"$SIA train --out from --from whole --quiet text.txt --tokenizer whole/tokenizer.json --scheme "
+     "logn+rope --vocabulary 300 --layers "
+     "2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 2 --log-every 1 --lengths 1x --eval-windows 4 "
+     "--threads 1 && echo done",
+     0, "done"},
+};
+
+static void test_data(void **state) {
+    (void)state;
+    run_cases(ways, sizeof ways / sizeof *ways, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_kill), cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_busy), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_explosion), cmocka_unit_test(test_data),
+    };
+    return cmocka_run_group_tests_name("train", tests, prepare, close_command_folder);
+}
