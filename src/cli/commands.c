@@ -5,6 +5,7 @@
 
 const cli_command *const cli_commands[] = {
     &command_train,
+    &command_needle,
     &command_tokenizer_train,
     &command_tokenizer_encode,
     &command_tokenizer_decode,

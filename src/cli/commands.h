@@ -7,6 +7,7 @@
 #include "cli/options.h"
 
 extern const cli_command command_train;
+extern const cli_command command_needle;
 extern const cli_command command_tokenizer_train;
 extern const cli_command command_tokenizer_encode;
 extern const cli_command command_tokenizer_decode;

@@ -68,4 +68,8 @@
  * settings that the command has no option for are left alone. Returns CLI_DONE or an exit code. */
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings);
 
+/* Sets the fields of a table whose options were given; a field "micro_batch" is the option --micro-batch. Fields
+ * that the command has no option for are left alone. */
+sia_status cli_apply(const cli_args *args, const sia_field *fields, void *settings, sia_error *err);
+
 #endif
