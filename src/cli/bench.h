@@ -13,7 +13,7 @@
 
 #include "cli/options.h"
 
-enum { CLI_MAX_ROUNDS = 101, CLI_MAX_LIST = 16 };
+enum { CLI_MAX_ROUNDS = 101, CLI_MAX_LIST = 32 };
 
 /* ---------------------------------------------------------------------------------------------- figures */
 

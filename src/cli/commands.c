@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 
 const cli_command *const cli_commands[] = {
+    &command_compare,
     &command_train,
     &command_needle,
     &command_tokenizer_train,
@@ -14,6 +15,7 @@ const cli_command *const cli_commands[] = {
     &command_data_info,
     &command_data_generate,
     &command_theory,
+    &command_report,
     &command_bench_attention,
     &command_bench_text,
     &command_info,

@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+extern const cli_command command_compare;
 extern const cli_command command_train;
 extern const cli_command command_needle;
 extern const cli_command command_tokenizer_train;
@@ -16,6 +17,7 @@ extern const cli_command command_data_pack;
 extern const cli_command command_data_info;
 extern const cli_command command_data_generate;
 extern const cli_command command_theory;
+extern const cli_command command_report;
 extern const cli_command command_bench_attention;
 extern const cli_command command_bench_text;
 extern const cli_command command_info;

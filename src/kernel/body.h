@@ -54,6 +54,7 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .relu_square = relu_square,
     .relu_square_back = relu_square_back,
     .cross_entropy = cross_entropy,
+    .mirror = mirror,
     .sum_squares = sum_squares,
     .scale = scale,
     .update_adam = update_adam,

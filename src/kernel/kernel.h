@@ -171,6 +171,7 @@ typedef struct sia_kernel {
     void (*panels_from_columns)(const float *x, int64_t stride, int64_t k, int64_t n, float *out);
     void (*strips_from_rows)(const float *x, int64_t stride, int64_t k, int64_t m, float *out);
     void (*multiply)(const sia_multiply *p);
+    void (*mirror)(float *c, int64_t n, int64_t stride); /* c[j][i] = c[i][j] for i < j */
 
     /* Rows of n numbers (rows.h). */
     void (*norm_rows)(const float *x, float *y, int64_t rows, int64_t n, float *inverse);

@@ -23,6 +23,10 @@ int64_t sia_product_floats(const sia_product *p) {
     return sia_panel_floats(k, p->n) + strips;
 }
 
+/* Of a symmetric result what lies left of the diagonal's block is left out: lower blocks leave out more, but
+ * pass over each panel more often. */
+enum { UPPER_ROWS = 24 };
+
 /* Rows of c in blocks whose part of a stays in the second cache. */
 static void multiply_rows(const sia_product *p, const sia_kernel *kernel, int64_t from, int64_t k,
                           const float *panels, float *strips) {
@@ -34,8 +38,9 @@ static void multiply_rows(const sia_product *p, const sia_kernel *kernel, int64_
                              .c_stride = p->c_stride,
                              .alpha = p->alpha,
                              .beta = from ? 1 : p->beta};
-    for (int64_t row = 0; row < p->m; row += SIA_BLOCK_ROWS) {
-        multiply.m = p->m - row < SIA_BLOCK_ROWS ? p->m - row : SIA_BLOCK_ROWS;
+    int64_t block = p->upper ? UPPER_ROWS : SIA_BLOCK_ROWS;
+    for (int64_t row = 0; row < p->m; row += block) {
+        multiply.m = p->m - row < block ? p->m - row : block;
         multiply.c = p->c + row * p->c_stride;
         multiply.a = p->a + row * p->a_stride + from;
         if (p->a_transposed) {
@@ -68,7 +73,4 @@ void sia_product_run(const sia_product *p, float *work) {
     } while (from < p->k);
 }
 
-void sia_mirror(float *c, int64_t n, int64_t stride) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = i + 1; j < n; j++) c[j * stride + i] = c[i * stride + j];
-}
+void sia_mirror(float *c, int64_t n, int64_t stride) { sia_kernel_get()->mirror(c, n, stride); }

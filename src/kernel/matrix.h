@@ -18,13 +18,12 @@ typedef struct sia_product {
     int64_t m, n, k;
     const float *a; /* [m][k]; transposed: [k][m] */
     int64_t a_stride;
-    bool a_transposed;
     const float *b; /* [k][n]; transposed: [n][k] */
     int64_t b_stride;
-    bool b_transposed;
     float *c; /* not read where beta is 0 */
     int64_t c_stride;
     float alpha, beta;
+    bool a_transposed, b_transposed;
     bool upper; /* the result is symmetric: only its upper half (and some below the diagonal) is computed;
                    sia_mirror fills the rest */
 } sia_product;

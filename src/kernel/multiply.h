@@ -64,6 +64,27 @@ static void strips_from_rows(const float *x, int64_t stride, int64_t k, int64_t 
     }
 }
 
+/* The lower half of c from the upper, in squares of 8 x 8: by single numbers, every one would touch a cache
+ * line of its own. */
+static void mirror(float *c, int64_t n, int64_t stride) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (int64_t r = i; r < i + 8; r++)
+            for (int64_t j = r + 1; j < i + 8; j++) c[j * stride + r] = c[r * stride + j];
+        int64_t j = i + 8;
+        for (; j + 8 <= n; j += 8) {
+            v8 block[8];
+            for (int r = 0; r < 8; r++) block[r] = load8(c + (i + r) * stride + j);
+            transpose8(block);
+            for (int r = 0; r < 8; r++) store8(c + (j + r) * stride + i, block[r]);
+        }
+        for (; j < n; j++)
+            for (int64_t r = i; r < i + 8; r++) c[j * stride + r] = c[r * stride + j];
+    }
+    for (; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) c[j * stride + i] = c[i * stride + j];
+}
+
 /* One tile into c, whole or in part. */
 INLINE void tile_out(const tile *t, const sia_multiply *p, bool first, float *c, int64_t rows,
                      int64_t columns) {

@@ -29,7 +29,8 @@ struct sia_run {
     } logs[SIA_RUN_LOGS];
 };
 
-static const char *const log_names[SIA_RUN_LOGS] = {"metrics.jsonl", "eval.jsonl"};
+static const char *const log_names[SIA_RUN_LOGS] = {"metrics.jsonl", "eval.jsonl", "compare.jsonl",
+                                                    "needle.jsonl"};
 
 /* ---------------------------------------------------------------------------------------------- the folder */
 

@@ -22,7 +22,13 @@
 typedef struct sia_run sia_run;
 
 /* The logs: a JSON object on each line. */
-typedef enum sia_run_log { SIA_RUN_METRICS, SIA_RUN_EVAL, SIA_RUN_LOGS } sia_run_log;
+typedef enum sia_run_log {
+    SIA_RUN_METRICS,
+    SIA_RUN_EVAL,
+    SIA_RUN_COMPARE,
+    SIA_RUN_NEEDLE,
+    SIA_RUN_LOGS
+} sia_run_log;
 
 /* Opens a folder for writing, and makes it where it is absent (the folder above it must be there). Takes the
  * lock, which ends with the process however that ends; then removes what a killed process left: temporary

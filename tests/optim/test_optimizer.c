@@ -99,8 +99,8 @@ static void plain_product(int64_t m, int64_t n, int64_t k, const double *a, int6
 static void plain_newton_schulz(int64_t rows, int64_t columns, double *x) {
     int64_t r = rows < columns ? rows : columns, n = rows < columns ? columns : rows;
     bool tall = rows > columns;
-    double *y = malloc((size_t)(r * n) * sizeof *y), *bx = malloc((size_t)(r * n) * sizeof *bx);
-    double *a = malloc((size_t)(r * r) * sizeof *a), *b = malloc((size_t)(r * r) * sizeof *b);
+    double *y = calloc((size_t)(r * n), sizeof *y), *bx = calloc((size_t)(r * n), sizeof *bx);
+    double *a = calloc((size_t)(r * r), sizeof *a), *b = calloc((size_t)(r * r), sizeof *b);
     for (int64_t i = 0; i < r; i++)
         for (int64_t j = 0; j < n; j++) y[i * n + j] = tall ? x[j * columns + i] : x[i * columns + j];
     for (int round = 0; round < 5; round++) {
@@ -120,7 +120,7 @@ static void plain_newton_schulz(int64_t rows, int64_t columns, double *x) {
 
 static void plain_muon(parameter *p, const sia_optim_config *c, double rate, double factor) {
     int64_t n = count_of(p);
-    double *u = malloc((size_t)n * sizeof *u), norm = 0;
+    double *u = calloc((size_t)n, sizeof *u), norm = 0;
     for (int64_t i = 0; i < n; i++) {
         double g = factor * p->gradient[i];
         p->m[i] = c->momentum * p->m[i] + g;
@@ -268,7 +268,7 @@ static void singular_values_near_one(void **state) {
             for (int64_t j = 0; j < n; j++) g[j] = (float)(1e-3 * sia_random_normal(9, (uint64_t)j));
             float *work = sia_alloc((size_t)sia_muon_floats(rows, columns), sizeof *work);
             sia_muon_step(&(sia_muon){w, momentum, g, rows, columns, 1, 0.95, 1, 1}, work);
-            double *x = malloc((size_t)n * sizeof *x), *a = malloc((size_t)(r * r) * sizeof *a);
+            double *x = calloc((size_t)n, sizeof *x), *a = calloc((size_t)(r * r), sizeof *a);
             double scale = sqrt(fmax(1, (double)rows / (double)columns));
             for (int64_t j = 0; j < n; j++) x[j] = w[j] / scale;
             if (rows <= columns)

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia compare: train several schemes under one budget and see what each does beyond its training length. The
+ * main job of the program. */
+#include "cli/commands.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "cli/bench.h"
+#include "cli/machine.h"
+#include "cli/progress.h"
+#include "cli/settings.h"
+#include "report/report.h"
+#include "study/compare.h"
+
+/* Table 1 of the paper, and the control for sharpness. */
+#define TABLE_1 "rope,prope,nope,rope+ntk,rope+yarn,logn+rope,logn+prope,logn+ntk,alibi,si+prope,sharp+prope"
+
+enum { MAX_ROWS = CLI_MAX_LIST * SIA_MAX_VARIANTS };
+
+/* A row of the table: a scheme (and a variant of it) over the seeds. */
+typedef struct row {
+    char scheme[SIA_SCHEME_NAME], variant[48];
+    int seeds;
+    double sum[SIA_MAX_LENGTHS], squares[SIA_MAX_LENGTHS];
+} row;
+
+typedef struct table {
+    const char *const *schemes; /* in the order of the table */
+    int scheme_count;
+    cli_progress line;
+    char what[96];
+    bool quiet;
+    row rows[MAX_ROWS];
+    int count;
+    int64_t multiples[SIA_MAX_LENGTHS];
+} table;
+
+static row *row_of(table *t, const sia_compare_result *r) {
+    for (int i = 0; i < t->count; i++)
+        if (!strcmp(t->rows[i].scheme, r->scheme) && !strcmp(t->rows[i].variant, r->variant))
+            return &t->rows[i];
+    if (t->count == MAX_ROWS) return NULL;
+    row *new = &t->rows[t->count++];
+    (void)snprintf(new->scheme, sizeof new->scheme, "%s", r->scheme);
+    (void)snprintf(new->variant, sizeof new->variant, "%s", r->variant);
+    return new;
+}
+
+static void add_result(table *t, const sia_compare_result *r) {
+    row *to = row_of(t, r);
+    memcpy(t->multiples, r->multiples, sizeof t->multiples);
+    if (!to) return;
+    to->seeds++;
+    for (int i = 0; r->multiples[i]; i++) {
+        to->sum[i] += r->losses[i];
+        to->squares[i] += r->losses[i] * r->losses[i];
+    }
+    if (t->quiet) return;
+    if (t->line.width) fprintf(stderr, "\r%*s\r", t->line.width, "");
+    fprintf(stderr, "%-12s %-14s seed %llu", r->scheme, r->variant, (unsigned long long)r->seed);
+    for (int i = 0; r->multiples[i]; i++)
+        fprintf(stderr, "   %.3f at %lldx", r->losses[i], (long long)r->multiples[i]);
+    fputc('\n', stderr);
+}
+
+static int hook(void *context, const sia_compare_event *e) {
+    table *t = context;
+    if (e->data) {
+        char text[256];
+        cli_progress_end(&t->line);
+        if (!t->quiet)
+            fprintf(stderr, "%s: %lld train, %lld val tokens\n",
+                    sia_train_data_text(e->data, text, sizeof text),
+                    (long long)sia_corpus_tokens(e->data->train), (long long)sia_corpus_tokens(e->data->val));
+        cli_progress_start(&t->line, t->what, 100, "%", 1);
+    }
+    if (e->result) add_result(t, e->result);
+    if (e->running && e->loss > 0)
+        (void)snprintf(t->what, sizeof t->what, "%-18s loss %.3f", e->running, e->loss);
+    else if (e->running)
+        (void)snprintf(t->what, sizeof t->what, "%-18s evaluate  ", e->running);
+    cli_progress_update(&t->line, 100 * e->done);
+    return cli_stopped();
+}
+
+static int prepare_hook(void *context, const char *phase, double done) {
+    table *t = context;
+    if (strcmp(t->what, phase) != 0) {
+        cli_progress_end(&t->line);
+        (void)snprintf(t->what, sizeof t->what, "%s", phase);
+        cli_progress_start(&t->line, t->what, 100, "%", 1);
+    }
+    cli_progress_update(&t->line, 100 * done);
+    return cli_stopped();
+}
+
+/* Rows come as trainings end; the table has them as they were asked for. */
+static int place_of(const table *t, const row *r) {
+    for (int i = 0; i < t->scheme_count; i++) {
+        sia_scheme scheme;
+        char name[SIA_SCHEME_NAME];
+        if (!sia_scheme_parse(t->schemes[i], &scheme, NULL) &&
+            !strcmp(sia_scheme_name(scheme, name), r->scheme))
+            return i;
+    }
+    return t->scheme_count;
+}
+
+static void sort_rows(table *t) {
+    for (int i = 1; i < t->count; i++)
+        for (int j = i; j > 0 && place_of(t, &t->rows[j]) < place_of(t, &t->rows[j - 1]); j--) {
+            row swap = t->rows[j];
+            t->rows[j] = t->rows[j - 1];
+            t->rows[j - 1] = swap;
+        }
+}
+
+static double mean_of(const row *r, int i) { return r->sum[i] / r->seeds; }
+
+static double error_of(const row *r, int i) {
+    if (r->seeds < 2) return 0;
+    double mean = mean_of(r, i), spread = r->squares[i] / r->seeds - mean * mean;
+    return spread > 0 ? sqrt(spread / (r->seeds - 1)) : 0;
+}
+
+/* Means over the seeds, with standard errors where there are several; * marks the lowest of a column. */
+static void print_table(const table *t) {
+    bool errors = false, variants = false;
+    for (int i = 0; i < t->count; i++) {
+        errors = errors || t->rows[i].seeds > 1;
+        variants = variants || t->rows[i].variant[0];
+    }
+    fprintf(stderr, "\n%-12s %s", "scheme", variants ? "variant        " : "");
+    for (int i = 0; t->multiples[i]; i++)
+        fprintf(stderr, "%*s loss at %2lldx%s", errors ? 4 : 0, "", (long long)t->multiples[i],
+                errors ? "    " : " ");
+    fputc('\n', stderr);
+    for (const row *r = t->rows; r < t->rows + t->count; r++) {
+        fprintf(stderr, "%-12s ", r->scheme);
+        if (variants) fprintf(stderr, "%-15s", r->variant);
+        for (int i = 0; t->multiples[i]; i++) {
+            bool best = true;
+            for (int other = 0; other < t->count; other++)
+                best = best && mean_of(r, i) <= mean_of(&t->rows[other], i);
+            fprintf(stderr, "      %.3f%s", mean_of(r, i), best ? "*" : " ");
+            if (errors) fprintf(stderr, " +-%.3f", error_of(r, i));
+        }
+        fputc('\n', stderr);
+    }
+    fputs(errors ? "* lowest of its column; +- standard errors over seeds\n\n"
+                 : "* lowest of its column; one seed: small differences say nothing\n\n",
+          stderr);
+}
+
+/* "tau=0.01,0.1,1" */
+static int parse_sweep(const cli_args *args, const char *text, char name[48], sia_compare_job *job) {
+    const char *equals = strchr(text, '='), *at = equals ? equals + 1 : text;
+    if (!equals || equals == text || equals - text > 40)
+        return cli_usage(args, "--sweep '%s': want NAME=VALUE,VALUE,...", text);
+    (void)snprintf(name, 48, "%.*s", (int)(equals - text), text);
+    for (char *c = name; *c; c++)
+        if (*c == '-') *c = '_';
+    job->sweep = name;
+    for (;;) {
+        char *end;
+        double value = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || job->sweep_count == SIA_MAX_VARIANTS)
+            return cli_usage(args, "--sweep '%s': want up to %d numbers with commas between them", text,
+                             SIA_MAX_VARIANTS);
+        job->sweep_values[job->sweep_count++] = value;
+        if (!*end) return CLI_DONE;
+        at = end + 1;
+    }
+}
+
+static int finish(const cli_args *args, table *t, const char *out) {
+    sia_error err;
+    sort_rows(t);
+    if (!t->quiet) print_table(t);
+    if (sia_report_write(&out, 1, NULL, &err)) return cli_fail(&err);
+    if (!t->quiet) fprintf(stderr, "report: %s/report.html\n", out);
+    if (cli_flag(args, "json"))
+        for (int r = 0; r < t->count; r++) {
+            json_t *loss = json_object();
+            for (int i = 0; t->multiples[i]; i++) {
+                char name[24];
+                (void)snprintf(name, sizeof name, "%lldx", (long long)t->multiples[i]);
+                (void)json_object_set_new(loss, name,
+                                          json_pack("{s:f, s:f}", "mean", mean_of(&t->rows[r], i), "error",
+                                                    error_of(&t->rows[r], i)));
+            }
+            json_t *line = json_pack("{s:s, s:s, s:i, s:o}", "scheme", t->rows[r].scheme, "variant",
+                                     t->rows[r].variant, "seeds", t->rows[r].seeds, "loss", loss);
+            if (cli_json_line(line, &err)) return cli_fail(&err);
+        }
+    return CLI_DONE;
+}
+
+static int run(const cli_args *args) {
+    const char *out = cli_text(args, "out");
+    char room[1024], sweep[48], command[1024];
+    const char *schemes[CLI_MAX_LIST];
+    sia_settings settings;
+    sia_error err;
+    if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
+    if (cli_given(args, "val") && cli_given(args, "val-fraction"))
+        return cli_usage(args, "want --val or --val-fraction, not both");
+    if (cli_flag(args, "quiet")) cli_progress_silence();
+    cli_catch_stop();
+    int code = cli_settings(args, NULL, &settings);
+    sia_compare_job job = {
+        .folder = out, .settings = &settings, .schemes = schemes, .seeds = cli_int(args, "seeds")};
+    if (!code) code = cli_word_list(args, "schemes", room, sizeof room, schemes, &job.scheme_count);
+    if (!code && cli_given(args, "sweep")) code = parse_sweep(args, cli_text(args, "sweep"), sweep, &job);
+    if (code) return code;
+    table *t = calloc(1, sizeof *t);
+    if (!t) return CLI_FAILED;
+    t->quiet = cli_flag(args, "quiet");
+    t->schemes = schemes;
+    t->scheme_count = job.scheme_count;
+    cli_progress_start(&t->line, "", 0, "", 1);
+    cli_command_line(args, command, sizeof command);
+    json_t *machine = cli_machine_json((int)cli_int(args, "threads"));
+    sia_data_source source = {.val = cli_text(args, "val"),
+                              .tokenizer = cli_text(args, "tokenizer"),
+                              .val_fraction = cli_real(args, "val-fraction"),
+                              .vocabulary_given = cli_given(args, "vocabulary"),
+                              .stopped = cli_stopped,
+                              .progress = prepare_hook,
+                              .progress_context = t,
+                              .threads = (int)cli_int(args, "threads")};
+    char **paths;
+    source.count = cli_operands(args, &paths);
+    source.paths = paths;
+    job.source = &source;
+    job.threads = (int)cli_int(args, "threads");
+    job.command = command;
+    job.machine = machine;
+    job.hook = hook;
+    job.hook_context = t;
+    sia_status status = sia_compare(&job, &err);
+    cli_progress_end(&t->line);
+    if (status == SIA_STOPPED && !t->quiet) fputs("stopped; the same command goes on\n", stderr);
+    code = status ? cli_fail(&err) : finish(args, t, out);
+    json_decref(machine);
+    free(t);
+    return code;
+}
+
+static const cli_option options[] = {
+    {"out", CLI_TEXT, "FOLDER", NULL, "the folder of the study", 0, 0},
+    {"schemes", CLI_TEXT, "LIST", TABLE_1, "what to compare", 0, 0},
+    {"seeds", CLI_INT, "N", "1", "trainings of each, for means and standard errors", 1, 100},
+    {"sweep", CLI_TEXT, "NAME=LIST", NULL, "train each with several values of a setting: tau=0.1,1,10", 0, 0},
+    CLI_MODEL_OPTIONS,
+    CLI_TRAINING_OPTIONS,
+    CLI_DATA_OPTIONS,
+    {"threads", CLI_INT, "N", "0", "0: all processors; trainings at a time", 0, 1024},
+    {"json", CLI_FLAG, NULL, NULL, "the table on stdout, one JSON object a line", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines", 0, 0},
+    {0}};
+
+const cli_command command_compare = {
+    .name = "compare",
+    .summary = "Train several schemes under one budget; loss at 1x, 4x, 16x; report",
+    .examples =
+        "  sia compare --out study                          generated text, all of the paper's Table 1\n"
+        "  sia compare --out books books.txt --seeds 3      your own text, with standard errors\n"
+        "  sia compare --out quick --schemes rope,si+prope --steps 200\n"
+        "  sia compare --out tau --schemes si+prope --sweep tau=0.01,0.1,1,10,100\n"
+        "  sia compare --out lengths --schemes rope,si+prope --sweep train-len=64,128,256\n",
+    .operands = "[FILES...]",
+    .options = options,
+    .notes = "FILES are what 'sia train' takes; without FILES the text is generated. The same tokens are "
+             "scored at "
+             "every length. Stopped by Ctrl-C or by a crash, the same command goes on where it was; with "
+             "more schemes "
+             "or seeds it adds them.\n"
+             "The folder gets compare.jsonl (one line a result), report.html, and a run for each training.\n",
+    .run = run,
+};

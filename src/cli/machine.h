@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The machine and the build, for the results of studies. */
+#ifndef SIA_CLI_MACHINE_H
+#define SIA_CLI_MACHINE_H
+
+#include <jansson.h>
+
+/* {"processor", "isa", "threads", "compiler"}; NULL without memory. threads: 0 for all. */
+json_t *cli_machine_json(int threads);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Means over seeds, and figures of them. */
+#include "report/gather.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KNOWN = 13 };
+
+int sia_scheme_style(const char *name, int place) {
+    /* The first eight have a colour of their own: those that the paper's argument is about. */
+    static const char *const known[KNOWN] = {"si+prope", "alibi",   "logn+prope", "sharp+prope", "prope",
+                                             "rope",     "nope",    "rope+yarn",  "rope+ntk",    "logn+rope",
+                                             "logn+ntk", "si+rope", "si+nope"};
+    for (int i = 0; i < KNOWN; i++)
+        if (strcmp(name, known[i]) == 0) return i;
+    /* The theory and others may leave the rotary slot away. */
+    if (strcmp(name, "si") == 0) return 0;
+    if (strcmp(name, "logn") == 0) return 2;
+    if (strcmp(name, "plain") == 0) return 5;
+    return KNOWN + place;
+}
+
+/* ------------------------------------------------------------------------------------------------ gathering */
+
+static int find_group(sia_gather *g, const char *name) {
+    for (int i = 0; i < g->count; i++)
+        if (strcmp(g->groups[i].name, name) == 0) return i;
+    if (g->count == SIA_REPORT_NAMES) return -1;
+    sia_group *group = &g->groups[g->count];
+    *group = (sia_group){.style = sia_scheme_style(name, g->count)};
+    (void)snprintf(group->name, sizeof group->name, "%s", name);
+    return g->count++;
+}
+
+void sia_gather_add(sia_gather *g, const char *name, double x, double seed, double value) {
+    char label[SIA_LABEL];
+    (void)snprintf(label, sizeof label, "%s", name);
+    int group = find_group(g, label);
+    if (group < 0) g->left_out++;
+    if (group < 0 || g->failed || !isfinite(x)) return;
+    if (g->sample_count == g->sample_room) {
+        size_t room = g->sample_room ? 2 * g->sample_room : 256;
+        void *larger = realloc(g->samples, room * sizeof *g->samples);
+        if (!larger) {
+            g->failed = true;
+            return;
+        }
+        g->samples = larger;
+        g->sample_room = room;
+    }
+    g->samples[g->sample_count] = (struct sia_sample){group, x, seed, value, g->sample_count};
+    g->sample_count++;
+}
+
+static int compare_samples(const void *first, const void *second) {
+    const struct sia_sample *a = first, *b = second;
+    if (a->group != b->group) return a->group < b->group ? -1 : 1;
+    if (a->x != b->x) return a->x < b->x ? -1 : 1;
+    if (a->seed != b->seed) return a->seed < b->seed ? -1 : 1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* The mean of samples[from .. to), one for each seed: the last of it. */
+static void reduce(const struct sia_sample *samples, size_t from, size_t to, double *mean, double *error,
+                   int *seeds) {
+    double sum = 0, squares = 0;
+    int n = 0;
+    for (size_t i = from; i < to; i++)
+        if (i + 1 == to || samples[i + 1].seed != samples[i].seed) sum += samples[i].value, n++;
+    *mean = sum / n;
+    for (size_t i = from; i < to; i++)
+        if (i + 1 == to || samples[i + 1].seed != samples[i].seed)
+            squares += (samples[i].value - *mean) * (samples[i].value - *mean);
+    *seeds = n;
+    *error = n > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+}
+
+static int compare_groups(const void *first, const void *second) {
+    const sia_group *a = first, *b = second;
+    return a->style < b->style ? -1 : a->style > b->style;
+}
+
+void sia_gather_finish(sia_gather *g) {
+    size_t n = g->sample_count;
+    if (g->failed || !n) return;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(g->samples[i].seed)) g->samples[i].seed = 0; /* sorting wants an order */
+    qsort(g->samples, n, sizeof *g->samples, compare_samples);
+    g->numbers = calloc(3 * n, sizeof *g->numbers);
+    g->seeds = calloc(n, sizeof *g->seeds);
+    if (!g->numbers || !g->seeds) {
+        g->failed = true;
+        return;
+    }
+    size_t used = 0;
+    for (size_t from = 0, to; from < n; from = to) {
+        const struct sia_sample *s = &g->samples[from];
+        sia_group *group = &g->groups[s->group];
+        for (to = from + 1; to < n && g->samples[to].group == s->group && g->samples[to].x == s->x;) to++;
+        if (!group->count) {
+            group->x = g->numbers + used;
+            group->mean = g->numbers + n + used;
+            group->error = g->numbers + 2 * n + used;
+            group->seeds = g->seeds + used;
+        }
+        size_t at = group->count++;
+        group->x[at] = s->x;
+        reduce(g->samples, from, to, &group->mean[at], &group->error[at], &group->seeds[at]);
+        used++;
+    }
+    qsort(g->groups, (size_t)g->count, sizeof *g->groups, compare_groups);
+    /* Where no name is known there is nothing to keep apart from: the styles begin at the first. */
+    bool strangers = g->count && g->groups[0].style >= KNOWN;
+    for (int i = 0; strangers && i < g->count; i++) g->groups[i].style = i;
+}
+
+void sia_gather_free(sia_gather *g) {
+    free(g->samples);
+    free(g->numbers);
+    free(g->seeds);
+    *g = (sia_gather){0};
+}
+
+/* ------------------------------------------------------------------------------------------------ asking */
+
+const sia_group *sia_gather_find(const sia_gather *g, const char *name) {
+    for (int i = 0; i < g->count; i++)
+        if (strcmp(g->groups[i].name, name) == 0) return &g->groups[i];
+    return NULL;
+}
+
+int sia_group_at(const sia_group *group, double x) {
+    for (size_t i = 0; i < group->count; i++)
+        if (group->x[i] == x) return (int)i;
+    return -1;
+}
+
+sia_difference sia_group_difference(const sia_group *a, const sia_group *b, double x) {
+    int i = sia_group_at(a, x), j = sia_group_at(b, x);
+    if (i < 0 || j < 0) return (sia_difference){NAN, NAN};
+    return (sia_difference){a->mean[i] - b->mean[j], hypot(a->error[i], b->error[j])};
+}
+
+bool sia_difference_clear(sia_difference d) {
+    return isfinite(d.value) && isfinite(d.error) && fabs(d.value) > 2 * d.error;
+}
+
+void sia_list_add(double *values, int *count, int most, double value) {
+    int at = 0;
+    while (at < *count && values[at] < value) at++;
+    if ((at < *count && values[at] == value) || *count == most || !isfinite(value)) return;
+    memmove(&values[at + 1], &values[at], (size_t)(*count - at) * sizeof *values);
+    values[at] = value;
+    ++*count;
+}
+
+int sia_list_find(const double *values, int count, double value) {
+    for (int i = 0; i < count; i++)
+        if (values[i] == value) return i;
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ figures */
+
+static void fill_data(sia_data *data, const sia_gather *g, bool errors) {
+    for (int i = 0; i < g->count; i++)
+        for (size_t p = 0; p < g->groups[i].count; p++) {
+            const sia_group *group = &g->groups[i];
+            sia_data_text(data, group->name);
+            sia_data_number(data, group->x[p]);
+            sia_data_number(data, group->mean[p]);
+            if (!errors) continue;
+            sia_data_number(data, group->error[p]);
+            sia_data_number(data, group->seeds[p]);
+        }
+}
+
+void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, const char *note,
+                       const char *const names[5], const char *file) {
+    sia_series series[SIA_REPORT_NAMES];
+    bool errors = false, thinned = false;
+    for (int i = 0; i < g->count; i++) {
+        const sia_group *group = &g->groups[i];
+        series[i] = (sia_series){.name = group->name,
+                                 .style = group->style,
+                                 .x = group->x,
+                                 .y = group->mean,
+                                 .error = group->error,
+                                 .count = group->count};
+        for (size_t p = 0; p < group->count; p++) errors = errors || group->seeds[p] > 1;
+        thinned = thinned || sia_svg_stride(group->count) > 1;
+    }
+    figure.series = series;
+    figure.series_count = g->count;
+    char all[512];
+    (void)snprintf(all, sizeof all, "%s%s%s%s", note ? note : "",
+                   errors ? " Bars: one standard error over seeds." : "",
+                   thinned ? " Of long curves not every point is drawn." : "",
+                   g->left_out ? " There are more names than fit; the rest is not shown." : "");
+    sia_html_figure_open(page, figure.title, *all ? all : NULL);
+    sia_svg_lines(page, &figure);
+    sia_data data = {.heads = {names[0], names[1], names[2], names[3], names[4]}, .columns = errors ? 5 : 3};
+    fill_data(&data, g, errors);
+    sia_html_figure_close(page, &data, file);
+    page->failed = page->failed || g->failed;
+}

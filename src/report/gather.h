@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Measurements to curves: values by name, place and seed to means over the seeds.
+ *
+ *     sia_gather g = {0};
+ *     sia_gather_add(&g, "si+prope", 1024, seed, 3.66);  ...
+ *     sia_gather_finish(&g);
+ *     g.groups[0].name, .x[i], .mean[i], .error[i], .seeds[i]
+ *     sia_gather_free(&g);
+ *
+ *     mean  = sum v / n          error = sqrt(sum (v - mean)^2 / (n - 1)) / sqrt(n), for n >= 2 only
+ *
+ * A value that is not finite makes the mean so: a run that diverged is not left out of its mean. Of two values with
+ * the same name, place and seed the later one counts: a study that was resumed says some things twice. */
+#ifndef SIA_REPORT_GATHER_H
+#define SIA_REPORT_GATHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "report/html.h"
+#include "report/lines.h"
+#include "report/svg.h"
+
+typedef struct sia_group {
+    char name[SIA_LABEL];
+    int style;
+    double *x, *mean, *error; /* [count], x ascending; error is not a number for one seed */
+    int *seeds;
+    size_t count;
+} sia_group;
+
+typedef struct sia_gather {
+    sia_group groups[SIA_REPORT_NAMES]; /* known schemes first, in the order of their styles */
+    int count;
+    int left_out; /* values of names for which there was no place */
+    struct sia_sample {
+        int group;
+        double x, seed, value;
+        size_t order;
+    } * samples;
+    size_t sample_count, sample_room;
+    double *numbers; /* what x, mean, error point into */
+    int *seeds;
+    bool failed;
+} sia_gather;
+
+void sia_gather_add(sia_gather *g, const char *name, double x, double seed, double value);
+void sia_gather_finish(sia_gather *g);
+void sia_gather_free(sia_gather *g);
+
+const sia_group *sia_gather_find(const sia_gather *g, const char *name); /* NULL: none */
+
+/* The place of x in the group, -1 when it has none. */
+int sia_group_at(const sia_group *group, double x);
+
+/* Of two means: the difference a - b, and its standard error sqrt(ea^2 + eb^2), which is not a number where
+ * either has one seed. */
+typedef struct sia_difference {
+    double value, error;
+} sia_difference;
+sia_difference sia_group_difference(const sia_group *a, const sia_group *b, double x);
+
+/* Whether a difference is more than two standard errors; false where there are none. */
+bool sia_difference_clear(sia_difference d);
+
+/* A number into an ascending list of distinct ones; left out when it is not finite or there are most already. */
+void sia_list_add(double *values, int *count, int most, double value);
+int sia_list_find(const double *values, int count, double value); /* its place, or -1 */
+
+/* A scheme has one style in every figure of a report; a name that is not known has one from its place. */
+int sia_scheme_style(const char *name, int place);
+
+/* All groups as a figure with its data: the series (at most SIA_REPORT_NAMES), errors where there are some.
+ * names[5]: the heads of the table of data: name, x, y, error, seeds. */
+void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, const char *note,
+                       const char *const names[5], const char *file);
+
+#endif

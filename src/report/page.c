@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text that grows, and the ways in which text from outside gets into it. */
+#include "report/page.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void sia_page_free(sia_page *page) {
+    free(page->bytes);
+    *page = (sia_page){0};
+}
+
+/* Room for so many more bytes and the 0. */
+static bool reserve(sia_page *page, size_t more) {
+    if (page->failed) return false;
+    if (more < page->room && page->size < page->room - more) return true;
+    size_t room = page->room ? page->room : 4096;
+    while (room - page->size <= more) {
+        if (room > SIZE_MAX / 4) {
+            page->failed = true;
+            return false;
+        }
+        room *= 2;
+    }
+    char *larger = realloc(page->bytes, room);
+    if (!larger) {
+        page->failed = true;
+        return false;
+    }
+    page->bytes = larger;
+    page->room = room;
+    return true;
+}
+
+static void add_bytes(sia_page *page, const char *bytes, size_t count) {
+    if (!reserve(page, count)) return;
+    memcpy(page->bytes + page->size, bytes, count);
+    page->size += count;
+    page->bytes[page->size] = 0;
+}
+
+void sia_page_add(sia_page *page, const char *text) { add_bytes(page, text, strlen(text)); }
+
+void sia_page_printf(sia_page *page, const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    if (length < 0) page->failed = true;
+    if (length >= 0 && reserve(page, (size_t)length)) {
+        (void)vsnprintf(page->bytes + page->size, (size_t)length + 1, format, again);
+        page->size += (size_t)length;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+/* ------------------------------------------------------------------------------------------------ escaping */
+
+/* The length of the UTF-8 character at s and its value; 0 when it is none. */
+static int utf8_read(const unsigned char *s, uint32_t *value) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    int length = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+    if (length == 0) return 0;
+    uint32_t c = length == 1 ? s[0] : s[0] & (0x7fu >> length);
+    for (int i = 1; i < length; i++) {
+        if (s[i] >> 6 != 2) return 0; /* the 0 at the end is caught here too */
+        c = c << 6 | (s[i] & 0x3fu);
+    }
+    if (c < least[length] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 0;
+    *value = c;
+    return length;
+}
+
+static bool harmless(uint32_t c) {
+    if (c < 0x20) return c == '\t' || c == '\n';
+    if (c >= 0x7f && c < 0xa0) return false;
+    bool turns = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+    bool nothing = (c & 0xfffe) == 0xfffe || (c >= 0xfdd0 && c < 0xfdf0);
+    return !turns && !nothing;
+}
+
+void sia_page_escape(sia_page *page, const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s) {
+        uint32_t c;
+        int length = utf8_read(s, &c);
+        if (length == 0 || !harmless(c))
+            sia_page_add(page, "\xef\xbf\xbd");
+        else if (c == '&')
+            sia_page_add(page, "&amp;");
+        else if (c == '<')
+            sia_page_add(page, "&lt;");
+        else if (c == '>')
+            sia_page_add(page, "&gt;");
+        else if (c == '"')
+            sia_page_add(page, "&quot;");
+        else if (c == '\'')
+            sia_page_add(page, "&#39;");
+        else
+            add_bytes(page, (const char *)s, (size_t)length);
+        s += length ? length : 1;
+    }
+}
+
+void sia_page_percent(sia_page *page, const char *bytes, size_t count) {
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < count; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     (c && strchr("-._~", c));
+        if (plain)
+            add_bytes(page, bytes + i, 1);
+        else
+            add_bytes(page, (char[]){'%', digits[c >> 4], digits[c & 15]}, 3);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ numbers */
+
+const char *sia_number_text(double value, int digits, char text[SIA_NUMBER_TEXT]) {
+    char plain[SIA_NUMBER_TEXT - 4]; /* 1e9 and digits: 17 at most, and the minus sign is three bytes */
+    if (!isfinite(value)) {
+        (void)snprintf(text, SIA_NUMBER_TEXT, "\xe2\x80\x93");
+        return text;
+    }
+    /* 0.0002 among numbers of three digits is 0.000; what is far smaller is said. */
+    double size = fabs(value);
+    if (size >= 1e9 || (size < pow(10, -digits - 3) && size > 0))
+        (void)snprintf(plain, sizeof plain, "%.*e", digits < 3 ? digits : 3, size);
+    else
+        (void)snprintf(plain, sizeof plain, "%.*f", digits, size);
+    (void)snprintf(text, SIA_NUMBER_TEXT, "%s%s", value < 0 ? "\xe2\x88\x92" : "", plain);
+    return text;
+}
+
+void sia_page_number(sia_page *page, double value, int digits) {
+    char text[SIA_NUMBER_TEXT];
+    sia_page_add(page, sia_number_text(value, digits, text));
+}
+
+const char *sia_number_exact(double value, char text[SIA_NUMBER_TEXT]) {
+    text[0] = 0;
+    for (int digits = 6; isfinite(value) && digits <= 17; digits++) {
+        (void)snprintf(text, SIA_NUMBER_TEXT, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    return text;
+}

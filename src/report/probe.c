@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What trained models do: entropy and attention to the last 100 tokens against the context, attention by decade of
+ * distance for each head, and the logits' quantiles beside the Gaussian's. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/sections.h"
+
+enum { PANELS = 64, DECADES = 12, HEADS = 256, ROWS_OPEN = 16 };
+
+/* ------------------------------------------------------------------------------------------------ context */
+
+static void context_figure(sia_report *r, const sia_lines *lines, const char *field, const char *title,
+                           const char *label, const char *file) {
+    sia_gather g = {0};
+    for (size_t i = 0; i < lines->count; i++) {
+        char name[SIA_LABEL];
+        const json_t *line = lines->list[i];
+        if (!sia_line_is(line, "probe-context") || !isfinite(sia_line_number(line, field))) continue;
+        double seed = sia_line_number(line, "seed");
+        sia_gather_add(&g, sia_line_label(line, name), sia_line_number(line, "length"),
+                       isfinite(seed) ? seed : 0, sia_line_number(line, field));
+    }
+    sia_gather_finish(&g);
+    sia_figure figure = {
+        .title = title, .x = {.label = "context, tokens", .log = true}, .y = {.label = label}};
+    const char *const names[] = {"scheme", "context", field, "standard error", "seeds"};
+    if (g.sample_count) sia_gather_figure(&r->body, &g, figure, NULL, names, file);
+    sia_gather_free(&g);
+}
+
+/* ------------------------------------------------------------------------------------------------ heads */
+
+/* Layer and head as one number, so that heads sort by layer. */
+static double head_key(const json_t *line) {
+    double layer = sia_line_number(line, "layer"), head = sia_line_number(line, "head");
+    return layer >= 0 && layer < 1e6 && head >= 0 && head < 1e6 ? layer * 1e6 + head : NAN;
+}
+
+typedef struct mass {
+    double heads[HEADS], decades[DECADES], values[HEADS * DECADES];
+    char row_text[HEADS][48], column_text[DECADES][48];
+    const char *rows[HEADS], *columns[DECADES];
+    int head_count, decade_count;
+} mass;
+
+static bool mass_of(const json_t *line, const char *name) {
+    char label[SIA_LABEL];
+    return sia_line_is(line, "probe-mass") && strcmp(sia_line_label(line, label), name) == 0;
+}
+
+static void mass_fill(mass *m, const sia_lines *lines, const char *name, sia_data *data) {
+    *m = (mass){0};
+    for (size_t i = 0; i < lines->count; i++) {
+        if (!mass_of(lines->list[i], name)) continue;
+        sia_list_add(m->heads, &m->head_count, HEADS, head_key(lines->list[i]));
+        sia_list_add(m->decades, &m->decade_count, DECADES, sia_line_number(lines->list[i], "decade"));
+    }
+    for (int i = 0; i < m->head_count * m->decade_count; i++) m->values[i] = NAN;
+    for (size_t i = 0; i < lines->count; i++) {
+        const json_t *line = lines->list[i];
+        if (!mass_of(line, name)) continue;
+        int row = sia_list_find(m->heads, m->head_count, head_key(line));
+        int column = sia_list_find(m->decades, m->decade_count, sia_line_number(line, "decade"));
+        if (row < 0 || column < 0) continue;
+        m->values[row * m->decade_count + column] = sia_line_number(line, "mass");
+        sia_data_number(data, sia_line_number(line, "layer"));
+        sia_data_number(data, sia_line_number(line, "head"));
+        sia_data_number(data, sia_line_number(line, "decade"));
+        sia_data_number(data, sia_line_number(line, "mass"));
+    }
+    for (int i = 0; i < m->head_count; i++) {
+        (void)snprintf(m->row_text[i], sizeof m->row_text[i], "%.0f.%.0f", floor(m->heads[i] / 1e6),
+                       fmod(m->heads[i], 1e6));
+        m->rows[i] = m->row_text[i];
+    }
+    for (int i = 0; i < m->decade_count; i++) {
+        char from[SIA_NUMBER_TEXT];
+        double decade = m->decades[i];
+        bool small = decade >= 0 && decade < 16;
+        (void)snprintf(m->column_text[i], sizeof m->column_text[i], "%.40s",
+                       small ? sia_tick_text(pow(10, decade), 1, true, from)
+                             : sia_number_text(decade, 0, from));
+        m->columns[i] = m->column_text[i];
+    }
+}
+
+static void mass_maps(sia_report *r, const sia_lines *lines, const sia_gather *names) {
+    mass *m = malloc(sizeof *m);
+    if (!m) {
+        r->body.failed = true;
+        return;
+    }
+    sia_html_heading(&r->body, "Attention by distance");
+    sia_page_add(
+        &r->body,
+        "<p>The share of each head\xe2\x80\x99s attention that goes to each decade of distance.</p>\n"
+        "<div class=\"grid\">\n");
+    for (int i = 0; i < names->count; i++) {
+        sia_data data = {.heads = {"layer", "head", "decade", "mass"}, .columns = 4};
+        mass_fill(m, lines, names->groups[i].name, &data);
+        if (m->head_count && m->decade_count) {
+            sia_html_figure_open(&r->body, names->groups[i].name, NULL);
+            sia_svg_heat(&r->body, &(sia_heat){.title = names->groups[i].name,
+                                               .x_label = "distance from, tokens",
+                                               .y_label = "layer.head; attention, percent",
+                                               .column_names = m->columns,
+                                               .row_names = m->rows,
+                                               .values = m->values,
+                                               .columns = m->decade_count,
+                                               .rows = m->head_count,
+                                               .least = 0,
+                                               .most = 1,
+                                               .percent = true});
+            sia_html_figure_close(&r->body, &data, "attention-by-distance.csv");
+        }
+        sia_data_free(&data);
+    }
+    sia_page_add(&r->body, "</div>\n");
+    free(m);
+}
+
+/* ------------------------------------------------------------------------------------------------ quantiles */
+
+/* One panel for scheme and layer; heads and with or without rotary are its series. */
+static void quantile_panel(sia_report *r, const sia_lines *lines, const char *scheme, double layer) {
+    sia_gather g = {0};
+    for (size_t i = 0; i < lines->count; i++) {
+        const json_t *line = lines->list[i], *pair;
+        char label[SIA_LABEL], name[96];
+        size_t p;
+        if (!sia_line_is(line, "probe-logits") || sia_line_number(line, "layer") != layer) continue;
+        if (strcmp(sia_line_label(line, label), scheme) != 0) continue;
+        const json_t *rotary = json_object_get(line, "rotary");
+        (void)snprintf(name, sizeof name, "head %.0f%s", sia_line_number(line, "head"),
+                       !json_is_boolean(rotary) ? ""
+                       : json_is_true(rotary)   ? ""
+                                                : ", no rotary");
+        json_array_foreach(json_object_get(line, "qq"), p, pair) {
+            const json_t *y = json_array_get(pair, 1), *x = json_array_get(pair, 0);
+            sia_gather_add(&g, name, json_is_number(x) ? json_number_value(x) : NAN, 0,
+                           json_is_number(y) ? json_number_value(y) : NAN);
+        }
+    }
+    sia_gather_finish(&g);
+    char title[SIA_LABEL + 40];
+    (void)snprintf(title, sizeof title, "%s, layer %.0f", scheme, layer);
+    sia_series series[SIA_REPORT_NAMES];
+    sia_data data = {.heads = {"series", "Gaussian quantile", "observed"}, .columns = 3};
+    for (int i = 0; i < g.count && !g.failed; i++) {
+        sia_group *group = &g.groups[i];
+        series[i] = (sia_series){.name = group->name,
+                                 .style = i,
+                                 .x = group->x,
+                                 .y = group->mean,
+                                 .count = group->count,
+                                 .loose = true};
+        for (size_t p = 0; p < group->count; p++) {
+            sia_data_text(&data, group->name);
+            sia_data_number(&data, group->x[p]);
+            sia_data_number(&data, group->mean[p]);
+        }
+    }
+    if (g.sample_count && !g.failed) {
+        sia_html_figure_open(&r->body, title, NULL);
+        sia_svg_lines(&r->body, &(sia_figure){.title = title,
+                                              .x = {.label = "Gaussian quantile"},
+                                              .y = {.label = "quantile of the logits"},
+                                              .series = series,
+                                              .series_count = g.count,
+                                              .small = true,
+                                              .diagonal = true});
+        sia_html_figure_close(&r->body, &data, "quantiles.csv");
+    }
+    r->body.failed = r->body.failed || g.failed;
+    sia_data_free(&data);
+    sia_gather_free(&g);
+}
+
+static void quantile_panels(sia_report *r, const sia_lines *lines, const sia_gather *names) {
+    double layers[PANELS];
+    int count = 0, panels = 0;
+    for (size_t i = 0; i < lines->count; i++)
+        if (sia_line_is(lines->list[i], "probe-logits"))
+            sia_list_add(layers, &count, PANELS, sia_line_number(lines->list[i], "layer"));
+    sia_html_heading(&r->body, "Are the logits Gaussian?");
+    sia_page_add(&r->body,
+                 "<p>Quantiles of the logits against those of the Gaussian. On the dashed line the two "
+                 "are the same.</p>\n<div class=\"grid\">\n");
+    for (int i = 0; i < names->count; i++)
+        for (int l = 0; l < count && panels < PANELS; l++, panels++)
+            quantile_panel(r, lines, names->groups[i].name, layers[l]);
+    sia_page_add(&r->body, "</div>\n");
+}
+
+static void moments(sia_report *r, const sia_lines *lines) {
+    sia_data data = {.heads = {"scheme", "layer", "head", "rotary", "mean", "variance"}, .columns = 6};
+    for (size_t i = 0; i < lines->count; i++) {
+        const json_t *line = lines->list[i], *rotary = json_object_get(line, "rotary");
+        char label[SIA_LABEL];
+        if (!sia_line_is(line, "probe-logits")) continue;
+        sia_data_text(&data, sia_line_label(line, label));
+        sia_data_number(&data, sia_line_number(line, "layer"));
+        sia_data_number(&data, sia_line_number(line, "head"));
+        sia_data_text(&data, json_is_true(rotary) ? "yes" : json_is_false(rotary) ? "no" : "");
+        sia_data_number(&data, sia_line_number(line, "mean"));
+        sia_data_number(&data, sia_line_number(line, "variance"));
+    }
+    sia_page_add(&r->body, "<p>Mean and variance of the logits, by head:</p>\n");
+    data.open = data.count / (size_t)data.columns <= ROWS_OPEN;
+    sia_html_data(&r->body, &data, "logits.csv");
+}
+
+/* ------------------------------------------------------------------------------------------------ the section */
+
+/* The names in the lines of a kind, in the order of their styles. */
+static void find_names(sia_gather *g, const sia_lines *lines, const char *kind) {
+    *g = (sia_gather){0};
+    for (size_t i = 0; i < lines->count; i++) {
+        char label[SIA_LABEL];
+        if (sia_line_is(lines->list[i], kind))
+            sia_gather_add(g, sia_line_label(lines->list[i], label), 0, 0, 0);
+    }
+    sia_gather_finish(g);
+}
+
+void sia_section_probe(sia_report *r, const sia_lines *lines) {
+    sia_gather names;
+    sia_report_section(r, "Inside the trained models");
+    context_figure(r, lines, "entropy", "Entropy of attention against context", "entropy, nats",
+                   "probe-entropy.csv");
+    context_figure(r, lines, "last100", "Attention to the last 100 tokens", "share of attention",
+                   "probe-last100.csv");
+    find_names(&names, lines, "probe-mass");
+    if (names.count) mass_maps(r, lines, &names);
+    sia_gather_free(&names);
+    find_names(&names, lines, "probe-logits");
+    if (names.count) {
+        quantile_panels(r, lines, &names);
+        moments(r, lines);
+    }
+    sia_gather_free(&names);
+}

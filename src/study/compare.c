@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+#include "study/compare.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/folder.h"
+#include "model/validation.h"
+#include "train/model_file.h"
+
+enum { NAME = 96, VARIANT = 48, LOG_MOST = 1 << 28 };
+
+/* A training, and the schemes that its model is evaluated with. */
+typedef struct part {
+    char name[NAME]; /* of its run */
+    char variant[VARIANT];
+    uint64_t seed;
+    sia_settings settings;
+    char schemes[8][SIA_SCHEME_NAME];
+    int scheme_count;
+    double done; /* 0 to 1 */
+} part;
+
+typedef struct study {
+    const sia_compare_job *job;
+    sia_run *run; /* the lock, and compare.jsonl */
+    sia_train_data data;
+    part *parts;
+    int64_t count;
+    int inner_threads;
+    json_t *finished; /* results from before: keys "scheme|variant|seed" */
+    pthread_mutex_t lock;
+    sia_status status; /* the first failure */
+    sia_error err;
+    bool stopping;
+} study;
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------------------------------------ the plan */
+
+sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err) {
+    sia_scheme slots;
+    sia_status status = sia_scheme_parse(scheme, &slots, err);
+    if (status) return status;
+    if (slots.rotary == SIA_ROTARY_NTK || slots.rotary == SIA_ROTARY_YARN) slots.rotary = SIA_ROTARY_ROPE;
+    (void)sia_scheme_name(slots, name);
+    return SIA_OK;
+}
+
+/* Sets a setting of the model or of the training by its name. */
+static sia_status set_by_name(sia_settings *settings, const char *name, double value, sia_error *err) {
+    const sia_field *field = sia_field_find(sia_model_fields, name);
+    void *at = &settings->model;
+    if (!field) {
+        field = sia_field_find(sia_training_fields, name);
+        at = &settings->training;
+    }
+    if (!field || field->kind == SIA_FIELD_CHOICE || field->kind == SIA_FIELD_BOOL)
+        return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
+    if (!(value >= field->min && value <= field->max))
+        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want %g to %g", name, value, field->min, field->max);
+    sia_field_set(at, field, value);
+    return SIA_OK;
+}
+
+static part *find_part(study *s, const char *name) {
+    for (int64_t i = 0; i < s->count; i++)
+        if (!strcmp(s->parts[i].name, name)) return &s->parts[i];
+    return NULL;
+}
+
+static sia_status plan_one(study *s, const char *scheme, int variant, uint64_t seed, sia_error *err) {
+    const sia_compare_job *job = s->job;
+    char trained[SIA_SCHEME_NAME], canonical[SIA_SCHEME_NAME], text[VARIANT] = "", name[NAME];
+    sia_scheme slots;
+    sia_status status = sia_trained_scheme(scheme, trained, err);
+    if (!status) status = sia_scheme_parse(scheme, &slots, err);
+    if (status) return status;
+    (void)sia_scheme_name(slots, canonical);
+    if (job->sweep) (void)snprintf(text, sizeof text, "%s=%g", job->sweep, job->sweep_values[variant]);
+    (void)snprintf(name, sizeof name, "%s%s%s-seed%llu", trained, *text ? "-" : "", text,
+                   (unsigned long long)seed);
+    part *p = find_part(s, name);
+    if (!p) {
+        p = &s->parts[s->count++];
+        *p = (part){.seed = seed, .settings = *job->settings};
+        memcpy(p->name, name, sizeof name);
+        memcpy(p->variant, text, sizeof text);
+        memcpy(p->settings.model.scheme, trained, sizeof trained);
+        p->settings.model.seed = job->settings->model.seed + seed;
+        p->settings.training.data_seed = job->settings->training.data_seed + seed;
+        if (job->sweep) status = set_by_name(&p->settings, job->sweep, job->sweep_values[variant], err);
+        if (!status) status = sia_settings_complete(&p->settings, err);
+        if (status) return status;
+    }
+    for (int i = 0; i < p->scheme_count; i++)
+        if (!strcmp(p->schemes[i], canonical)) return SIA_OK;
+    if (p->scheme_count == 8)
+        return sia_fail(err, SIA_ARGUMENT, "too many schemes share the training of %s", trained);
+    memcpy(p->schemes[p->scheme_count++], canonical, sizeof canonical);
+    return SIA_OK;
+}
+
+/* Seeds outermost: after the first round every scheme has a result. */
+static sia_status plan(study *s, sia_error *err) {
+    const sia_compare_job *job = s->job;
+    int variants = job->sweep ? job->sweep_count : 1;
+    if (job->seeds < 1 || job->seeds > 100)
+        return sia_fail(err, SIA_ARGUMENT, "seeds %lld: want 1 to 100", (long long)job->seeds);
+    s->parts = sia_alloc((size_t)(job->seeds * variants * job->scheme_count), sizeof *s->parts);
+    if (!s->parts) return sia_fail_memory(err, sizeof *s->parts, "study");
+    sia_status status = SIA_OK;
+    for (int64_t seed = 0; seed < job->seeds; seed++)
+        for (int variant = 0; variant < variants; variant++)
+            for (int i = 0; !status && i < job->scheme_count; i++)
+                status = plan_one(s, job->schemes[i], variant, (uint64_t)seed, err);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ the folder */
+
+static sia_status read_json(const char *path, json_t **json, sia_error *err) {
+    char *text;
+    size_t bytes;
+    json_error_t at;
+    sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
+    if (status) return status;
+    *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
+    free(text);
+    return *json ? SIA_OK : sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+}
+
+/* What must be the same for a study to go on: all but the schemes and the number of seeds. */
+static json_t *budget_json(const study *s) {
+    const sia_compare_job *job = s->job;
+    sia_settings settings = *job->settings;
+    memset(settings.model.scheme, 0, sizeof settings.model.scheme);
+    json_t *json = json_pack("{s:o}", "settings", sia_settings_json(&settings));
+    if (job->sweep) (void)json_object_set_new(json, "sweep", json_string(job->sweep));
+    return json;
+}
+
+/* The data must be long enough for the longest of the variants. */
+static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err) {
+    for (int i = 0; i < s->job->sweep_count; i++) {
+        sia_settings variant = *s->job->settings;
+        sia_status status = set_by_name(&variant, s->job->sweep, s->job->sweep_values[i], err);
+        if (status) return status;
+        if (variant.model.train_len > settings->model.train_len)
+            settings->model.train_len = variant.model.train_len;
+    }
+    return sia_train_data_prepare(&s->data, s->job->source, s->job->folder, settings, err);
+}
+
+static sia_status open_old(study *s, const char *path, sia_error *err) {
+    json_t *json = NULL, *budget = budget_json(s);
+    sia_status status = read_json(path, &json, err);
+    if (!status && !json_equal(json_object_get(json, "budget"), budget))
+        status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with other settings: name another folder",
+                          s->job->folder);
+    if (!status)
+        status = sia_train_data_open(&s->data, json_object_get(json, "data"), s->job->folder, s->job->threads,
+                                     err);
+    json_decref(json);
+    json_decref(budget);
+    return status;
+}
+
+static sia_status open_new(study *s, const char *path, sia_error *err) {
+    sia_settings settings = *s->job->settings;
+    sia_status status = prepare_data(s, &settings, err);
+    if (status) return status;
+    json_t *json = json_pack("{s:o, s:O}", "budget", budget_json(s), "data", s->data.description);
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(json);
+    status =
+        text ? sia_file_replace(path, text, strlen(text), err) : sia_fail_memory(err, 4096, "study.json");
+    free(text);
+    return status;
+}
+
+/* The vocabulary of every part follows the tokenizer, as that of a single run does. */
+static sia_status fit_vocabulary(study *s, sia_error *err) {
+    uint32_t tokens = sia_corpus_vocabulary(s->data.train), rows = (tokens + 63) / 64 * 64;
+    for (int64_t i = 0; i < s->count; i++) {
+        sia_model_config *m = &s->parts[i].settings.model;
+        if (!s->job->source->vocabulary_given) m->vocabulary = rows;
+        if (m->vocabulary < tokens)
+            return sia_fail(err, SIA_ARGUMENT, "vocabulary %u: the tokenizer has %u tokens", m->vocabulary,
+                            tokens);
+    }
+    return SIA_OK;
+}
+
+static sia_status open_folder(study *s, sia_error *err) {
+    char *path = sia_folder_path(s->job->folder, "study.json"),
+         *runs = sia_folder_path(s->job->folder, "runs");
+    struct stat info;
+    sia_status status = path && runs ? sia_folder_ensure(runs, err) : sia_fail_memory(err, 64, "path");
+    if (!status) status = stat(path, &info) == 0 ? open_old(s, path, err) : open_new(s, path, err);
+    free(path);
+    free(runs);
+    return status ? status : fit_vocabulary(s, err);
+}
+
+/* ------------------------------------------------------------------------------------------------ results */
+
+static void result_key(char key[160], const char *scheme, const char *variant, uint64_t seed) {
+    (void)snprintf(key, 160, "%s|%s|%llu", scheme, variant, (unsigned long long)seed);
+}
+
+/* Of compare.jsonl as it is. */
+static sia_status read_finished(study *s, sia_error *err) {
+    char *path = sia_folder_path(s->job->folder, "compare.jsonl"), *text = NULL;
+    size_t bytes = 0;
+    struct stat info;
+    s->finished = json_object();
+    sia_status status = path && s->finished ? SIA_OK : sia_fail_memory(err, 64, "results");
+    if (!status && stat(path, &info) == 0) status = sia_file_read(path, LOG_MOST, &text, &bytes, err);
+    for (char *line = text, *end; !status && line && line < text + bytes; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + bytes - line));
+        if (!end) end = text + bytes;
+        json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+        const char *kind = json_string_value(json_object_get(json, "kind"));
+        const char *scheme = json_string_value(json_object_get(json, "scheme"));
+        const char *variant = json_string_value(json_object_get(json, "variant"));
+        char key[160];
+        if (kind && scheme && !strcmp(kind, "result")) {
+            result_key(key, scheme, variant ? variant : "",
+                       (uint64_t)json_integer_value(json_object_get(json, "seed")));
+            (void)json_object_set(s->finished, key, json);
+        }
+        json_decref(json);
+    }
+    free(path);
+    free(text);
+    return status;
+}
+
+/* Called with the lock held. */
+static int tell(study *s, sia_compare_event event) {
+    for (int64_t i = 0; i < s->count; i++) event.done += s->parts[i].done / (double)s->count;
+    if (s->job->hook && s->job->hook(s->job->hook_context, &event)) s->stopping = true;
+    return s->stopping;
+}
+
+static sia_status append(study *s, json_t *object, sia_error *err) {
+    char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
+    json_decref(object);
+    sia_status status = line ? sia_run_append(s->run, SIA_RUN_COMPARE, line, err)
+                             : sia_fail(err, SIA_NUMBER, "a result is not finite");
+    free(line);
+    return status;
+}
+
+static sia_status write_header(study *s, sia_error *err) {
+    const sia_settings *first = &s->parts[0].settings;
+    char text[512], date[16];
+    time_t seconds = time(NULL);
+    struct tm day;
+    (void)strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&seconds, &day));
+    json_t *lengths = json_array();
+    for (int i = 0; first->training.multiples[i]; i++)
+        (void)json_array_append_new(
+            lengths, json_integer((json_int_t)(first->training.multiples[i] * first->model.train_len)));
+    json_t *json =
+        json_pack("{s:s, s:s, s:o, s:I, s:o, s:s, s:s}", "kind", "study", "version", sia_version(), "config",
+                  sia_settings_json(first), "train_len", (json_int_t)first->model.train_len, "lengths",
+                  lengths, "data", sia_train_data_text(&s->data, text, sizeof text), "date", date);
+    if (s->job->command) (void)json_object_set_new(json, "command", json_string(s->job->command));
+    if (s->job->machine) (void)json_object_set_new(json, "machine", json_deep_copy(s->job->machine));
+    return append(s, json, err);
+}
+
+/* ------------------------------------------------------------------------------------------------ one part */
+
+typedef struct worker {
+    study *s;
+    part *p;
+    double share_before, share; /* of the part's work that this step covers */
+} worker;
+
+/* Training is most of a part: each evaluation counts as a tenth of it. */
+static double training_share(const part *p) { return 1 / (1 + 0.1 * p->scheme_count); }
+
+static int train_hook(void *context, const sia_train_event *e) {
+    worker *w = context;
+    if (e->kind != SIA_TRAIN_STEP && e->kind != SIA_TRAIN_VALIDATING) return w->s->stopping;
+    pthread_mutex_lock(&w->s->lock);
+    w->p->done = training_share(w->p) * (double)e->step / (double)w->p->settings.training.steps;
+    int stop =
+        tell(w->s, (sia_compare_event){.running = w->p->name, .loss = e->result ? e->result->loss : 0});
+    pthread_mutex_unlock(&w->s->lock);
+    return stop;
+}
+
+static int evaluation_progress(void *context, const char *phase, double done) {
+    (void)phase;
+    worker *w = context;
+    pthread_mutex_lock(&w->s->lock);
+    w->p->done = w->share_before + done * w->share;
+    int stop = tell(w->s, (sia_compare_event){.running = w->p->name});
+    pthread_mutex_unlock(&w->s->lock);
+    return stop;
+}
+
+/* Losses by position, in bins that grow by a factor of 2, for the report. */
+static json_t *position_bins(const double *by_position, int64_t length) {
+    json_t *bins = json_array();
+    for (int64_t from = 0, to = 8; from < length; from = to, to *= 2) {
+        double sum = 0;
+        if (to > length) to = length;
+        for (int64_t i = from; i < to; i++) sum += by_position[i];
+        (void)json_array_append_new(bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to",
+                                                    (json_int_t)to, "loss", sum / (double)(to - from)));
+    }
+    return bins;
+}
+
+static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, const sia_windows *windows,
+                                   int64_t longest, sia_compare_result *r, double *by_position,
+                                   sia_error *err) {
+    const int64_t *multiples = w->p->settings.training.multiples;
+    int64_t train_len = w->p->settings.model.train_len;
+    int count = 0;
+    while (multiples[count]) count++;
+    double begun = w->p->done, share = 0.1 * training_share(w->p) / count;
+    for (int i = 0; i < count; i++) {
+        sia_validation_result result;
+        w->share_before = begun + i * share;
+        w->share = share;
+        sia_validation v = {.windows = windows,
+                            .length = longest,
+                            .parts = longest / (multiples[i] * train_len),
+                            .progress = evaluation_progress,
+                            .progress_context = w,
+                            .by_position = multiples[i] * train_len == longest ? by_position : NULL};
+        sia_status status = sia_model_set_scheme(m, scheme, multiples[i] * train_len, err);
+        if (!status) status = sia_validate(m, &v, &result, err);
+        if (status) return status;
+        r->losses[i] = result.loss;
+    }
+    return SIA_OK;
+}
+
+/* One object for the line and for the table. */
+static json_t *result_json(const sia_compare_result *r, int64_t tokens) {
+    json_t *loss = json_object();
+    for (int i = 0; r->multiples[i]; i++) {
+        char length[24];
+        (void)snprintf(length, sizeof length, "%lld", (long long)(r->multiples[i] * r->train_len));
+        (void)json_object_set_new(loss, length, json_real(r->losses[i]));
+    }
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme",
+                             r->scheme, "seed", (json_int_t)r->seed, "params", (json_int_t)r->parameters,
+                             "train_len", (json_int_t)r->train_len, "loss", loss, "train_seconds", r->seconds,
+                             "tokens", (json_int_t)tokens);
+    if (*r->variant) (void)json_object_set_new(json, "variant", json_string(r->variant));
+    return json;
+}
+
+/* A result from before is told, so that tables are whole. */
+static bool tell_finished(worker *w, const char *scheme) {
+    char key[160];
+    result_key(key, scheme, w->p->variant, w->p->seed);
+    const json_t *json = json_object_get(w->s->finished, key), *loss = json_object_get(json, "loss");
+    if (!json) return false;
+    const sia_settings *settings = &w->p->settings;
+    sia_compare_result r = {.scheme = scheme,
+                            .variant = w->p->variant,
+                            .seed = w->p->seed,
+                            .parameters = json_integer_value(json_object_get(json, "params")),
+                            .train_len = settings->model.train_len,
+                            .multiples = settings->training.multiples};
+    for (int i = 0; r.multiples[i]; i++) {
+        char length[24];
+        (void)snprintf(length, sizeof length, "%lld", (long long)(r.multiples[i] * r.train_len));
+        r.losses[i] = json_number_value(json_object_get(loss, length));
+    }
+    pthread_mutex_lock(&w->s->lock);
+    (void)tell(w->s, (sia_compare_event){.result = &r});
+    pthread_mutex_unlock(&w->s->lock);
+    return true;
+}
+
+static sia_status evaluate(worker *w, const char *folder, const char *scheme, const sia_windows *windows,
+                           int64_t longest, double seconds, sia_error *err) {
+    const sia_settings *settings = &w->p->settings;
+    sia_compare_result r = {.scheme = scheme,
+                            .variant = w->p->variant,
+                            .seed = w->p->seed,
+                            .train_len = settings->model.train_len,
+                            .multiples = settings->training.multiples,
+                            .seconds = seconds};
+    double *by_position = sia_alloc((size_t)longest, sizeof *by_position);
+    sia_model *m = NULL;
+    sia_status status =
+        by_position ? SIA_OK : sia_fail_memory(err, (size_t)longest * sizeof *by_position, "evaluation");
+    if (!status) status = sia_model_load(&m, folder, w->s->inner_threads, NULL, NULL, err);
+    if (!status) status = evaluate_lengths(w, m, scheme, windows, longest, &r, by_position, err);
+    if (!status) {
+        r.parameters = sia_model_size(m);
+        int64_t tokens = settings->training.steps * settings->training.batch * settings->model.train_len;
+        json_t *position = json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", scheme,
+                                     "seed", (json_int_t)r.seed, "length", (json_int_t)longest, "bins",
+                                     position_bins(by_position, longest));
+        if (*r.variant) (void)json_object_set_new(position, "variant", json_string(r.variant));
+        pthread_mutex_lock(&w->s->lock);
+        /* The result comes last: where it is, all of the evaluation is. */
+        status = append(w->s, position, err);
+        if (!status) status = append(w->s, result_json(&r, tokens), err);
+        if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
+        pthread_mutex_unlock(&w->s->lock);
+    }
+    sia_model_destroy(m);
+    sia_free(by_position);
+    return status;
+}
+
+/* Lines of the run's metrics go to compare.jsonl, about 50 of them, with the name of the scheme. */
+static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
+    char *path = sia_folder_path(folder, "metrics.jsonl"), *text = NULL;
+    size_t bytes = 0;
+    sia_status status =
+        path ? sia_file_read(path, LOG_MOST, &text, &bytes, err) : sia_fail_memory(err, 64, "path");
+    int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
+    double smoothed = 0;
+    for (char *line = text, *end; !status && line && line < text + bytes; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(text + bytes - line));
+        if (!end) end = text + bytes;
+        json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+        const json_t *loss = json_object_get(json, "loss"), *validation = json_object_get(json, "validation");
+        int64_t step = json_integer_value(json_object_get(json, "step"));
+        if (loss)
+            smoothed =
+                smoothed == 0 ? json_number_value(loss) : 0.8 * smoothed + 0.2 * json_number_value(loss);
+        pthread_mutex_lock(&w->s->lock);
+        if (loss && step >= next) {
+            next = step + every;
+            status = append(w->s,
+                            json_pack("{s:s, s:s, s:s*, s:I, s:I, s:f}", "kind", "curve", "scheme",
+                                      w->p->settings.model.scheme, "variant",
+                                      *w->p->variant ? w->p->variant : NULL, "seed", (json_int_t)w->p->seed,
+                                      "step", (json_int_t)step, "loss", smoothed),
+                            err);
+        }
+        const char *length;
+        json_t *value;
+        json_object_foreach((json_t *)(uintptr_t)validation, length, value) {
+            if (!status)
+                status = append(w->s,
+                                json_pack("{s:s, s:s, s:s*, s:I, s:I, s:I, s:O}", "kind", "validation",
+                                          "scheme", w->p->settings.model.scheme, "variant",
+                                          *w->p->variant ? w->p->variant : NULL, "seed",
+                                          (json_int_t)w->p->seed, "step", (json_int_t)step, "length",
+                                          (json_int_t)atoll(length), "loss", value),
+                                err);
+        }
+        pthread_mutex_unlock(&w->s->lock);
+        json_decref(json);
+    }
+    free(path);
+    free(text);
+    return status;
+}
+
+static sia_status run_part(worker *w, const char *folder, sia_error *err) {
+    const sia_settings *settings = &w->p->settings;
+    int64_t most = 1;
+    for (int i = 0; settings->training.multiples[i]; i++)
+        if (settings->training.multiples[i] > most) most = settings->training.multiples[i];
+    /* Validation on the way is for curves; the figures of the table are made below. */
+    sia_settings training = *settings;
+    if (training.training.eval_every == 0)
+        memset(training.training.multiples, 0, sizeof training.training.multiples);
+    sia_train_job job = {.folder = folder,
+                         .settings = &training,
+                         .data = &w->s->data,
+                         .threads = w->s->inner_threads,
+                         .resume = true,
+                         .hook = train_hook,
+                         .hook_context = w};
+    double started = now();
+    sia_status status = sia_train(&job, err);
+    double seconds = now() - started;
+    if (status) return status;
+    sia_windows *windows;
+    int64_t longest = most * settings->model.train_len;
+    status = sia_windows_create(&windows, w->s->data.val, longest, settings->training.eval_windows, err);
+    if (status) return status;
+    for (int i = 0; !status && i < w->p->scheme_count; i++)
+        if (!tell_finished(w, w->p->schemes[i])) {
+            if (i == 0) status = append_curve(w, folder, err);
+            if (!status) status = evaluate(w, folder, w->p->schemes[i], windows, longest, seconds, err);
+        }
+    sia_windows_destroy(windows);
+    w->p->done = 1;
+    return status;
+}
+
+static void part_task(void *context, int64_t task, int worker_index) {
+    (void)worker_index;
+    study *s = context;
+    worker w = {.s = s, .p = &s->parts[task]};
+    pthread_mutex_lock(&s->lock);
+    bool skip = s->status || s->stopping;
+    pthread_mutex_unlock(&s->lock);
+    if (skip) return;
+    bool all = true;
+    for (int i = 0; i < w.p->scheme_count; i++) {
+        char key[160];
+        result_key(key, w.p->schemes[i], w.p->variant, w.p->seed);
+        all = all && json_object_get(s->finished, key);
+    }
+    if (all) {
+        w.p->done = 1;
+        for (int i = 0; i < w.p->scheme_count; i++) (void)tell_finished(&w, w.p->schemes[i]);
+        return;
+    }
+    sia_error err = {0};
+    char *runs = sia_folder_path(s->job->folder, "runs"),
+         *folder = runs ? sia_folder_path(runs, w.p->name) : NULL;
+    sia_status status = folder ? run_part(&w, folder, &err) : sia_fail_memory(&err, 64, "path");
+    free(runs);
+    free(folder);
+    pthread_mutex_lock(&s->lock);
+    if (status && !s->status) {
+        s->status = status;
+        s->err = err;
+        s->stopping = true; /* the others write their checkpoints and end */
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ------------------------------------------------------------------------------------------------ the whole */
+
+sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
+    study s = {.job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
+    int threads = job->threads ? job->threads : sia_threads_available();
+    sia_status status = sia_run_open(&s.run, job->folder, err);
+    if (!status) status = plan(&s, err);
+    if (!status) status = open_folder(&s, err);
+    if (!status && !s.data.val)
+        status = sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
+    if (!status) status = read_finished(&s, err);
+    if (!status && json_object_size(s.finished) == 0) status = write_header(&s, err);
+    if (!status) {
+        s.inner_threads = s.count > 1 ? 1 : threads;
+        pthread_mutex_lock(&s.lock);
+        (void)tell(&s, (sia_compare_event){.data = &s.data});
+        pthread_mutex_unlock(&s.lock);
+        sia_parallel(s.count > 1 ? threads : 1, s.count, part_task, &s);
+        status = s.status;
+        if (status && err) *err = s.err;
+        if (!status && s.stopping) status = sia_fail(err, SIA_STOPPED, "stopped");
+    }
+    json_decref(s.finished);
+    sia_train_data_close(&s.data);
+    sia_free(s.parts);
+    sia_run_close(s.run);
+    return status;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whole reports: from sample folders and from hostile ones. What the page says is checked against numbers that were
+ * worked out by hand. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "../commands.h"
+#include "base/file.h"
+#include "markup.h"
+#include "report/gather.h"
+#include "report/report.h"
+#include "sample.h"
+
+/* ------------------------------------------------------------------------------------------------ support */
+
+/* A folder in the test's folder, made when it is first named. */
+static const char *in_folder(const char *name, char path[300]) {
+    (void)snprintf(path, 300, "%s/%s", command_folder, name);
+    (void)mkdir(path, 0777);
+    return path;
+}
+
+static void put(const char *folder, const char *file, const char *text) {
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The page of one folder; freed by the caller. */
+static char *page_of(const char *folder) {
+    sia_error err = {0};
+    char path[600], *text = NULL;
+    size_t size;
+    markup m;
+    if (sia_report_write(&folder, 1, NULL, &err)) fail_msg("%s", err.text);
+    (void)snprintf(path, sizeof path, "%s/report.html", folder);
+    assert_int_equal(sia_file_read(path, 1 << 28, &text, &size, &err), SIA_OK);
+    assert_int_equal(strlen(text), size);
+    if (!markup_read(&m, text)) fail_msg("%s: %s", folder, m.wrong);
+    assert_null(markup_outside(text));
+    return text;
+}
+
+static void says(const char *page, const char *words) {
+    if (!strstr(page, words)) fail_msg("the page does not say '%s'", words);
+}
+
+static void says_not(const char *page, const char *words) {
+    if (strstr(page, words)) fail_msg("the page says '%s'", words);
+}
+
+/* ------------------------------------------------------------------------------------------------ samples */
+
+static void sample_pages(void **state) {
+    (void)state;
+    for (int seeds = 1; seeds <= 3; seeds++) {
+        char name[32], path[300];
+        (void)snprintf(name, sizeof name, "sample%d", seeds);
+        in_folder(name, path);
+        assert_int_equal(sample_write(path, seeds), 0);
+        char *page = page_of(path), *again = page_of(path);
+        assert_string_equal(page, again); /* the same bytes from the same files */
+        static const char *const words[] = {"Loss by length",
+                                            "Loss against length",
+                                            "Loss by position, at length 4096",
+                                            "Training loss",
+                                            "Validation loss at 4096 tokens",
+                                            "By length and depth",
+                                            "Entropy over the distances t to tD",
+                                            "Are the logits Gaussian?",
+                                            "This makes it again",
+                                            "sia compare --steps 500 --seeds 3",
+                                            "a sample processor",
+                                            "optimiser.betas",
+                                            "not learnt at this budget",
+                                            "The paper\xe2\x80\x99s figures",
+                                            "12 schemes",
+                                            "Loss against tau",
+                                            "36 of 36 checks"};
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) says(page, words[i]);
+        (seeds == 1 ? says : says_not)(page, "one seed: no claim");
+        (seeds == 1 ? says_not : says)(page, "Bars: one standard error over seeds");
+        free(page);
+        free(again);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ what it says */
+
+/* Two seeds. At 100 tokens (1x): rope 3.0 and 3.2, prope 3.3 and 3.3, alibi 3.11 and 3.15; in the paper prope is below rope
+ * by .001, alibi above both. Means 3.1, 3.3, 3.13; errors .1, 0, .02. */
+static const char order_study[] =
+    "{\"kind\":\"study\",\"train_len\":100}\n"
+    "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"100\":3.0,\"400\":4}}\n"
+    "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":1,\"loss\":{\"100\":3.2,\"400\":4}}\n"
+    "{\"kind\":\"result\",\"scheme\":\"prope\",\"seed\":0,\"loss\":{\"100\":3.3,\"400\":null}}\n"
+    "{\"kind\":\"result\",\"scheme\":\"prope\",\"seed\":1,\"loss\":{\"100\":3.3,\"400\":5}}\n"
+    "{\"kind\":\"result\",\"scheme\":\"alibi\",\"seed\":0,\"loss\":{\"100\":9.0,\"400\":3.5}}\n"
+    "{\"kind\":\"result\",\"scheme\":\"alibi\",\"seed\":0,\"loss\":{\"100\":3.11,\"400\":3.5}}\n"
+    "{\"kind\":\"result\",\"scheme\":\"alibi\",\"seed\":1,\"loss\":{\"100\":3.15,\"400\":3.7}}\n";
+
+static void order_and_marks(void **state) {
+    (void)state;
+    char path[300];
+    put(in_folder("order", path), "compare.jsonl", order_study);
+    char *page = page_of(path);
+    says(page, "3 schemes, 2 seeds each, trained at 100 tokens");
+    /* The best, one that cannot be told from it, one that can, and a run that diverged. */
+    says(page, "<td class=\"n best\">3.100 <small>\xc2\xb1 0.100</small><i>\xe2\x98\x85</i></td>");
+    says(page, "<td class=\"n\">3.130 <small>\xc2\xb1 0.020</small><i>\xe2\x89\x88</i></td>");
+    says(page,
+         "<td class=\"n\">3.300 <small>\xc2\xb1 0.000</small><i>\xe2\x89\x88</i></td>"); /* .2 is 2 errors */
+    says(page, "<td class=\"n\">\xe2\x80\x93<i></i></td>");
+    says(page, "At 400 tokens (4\xc3\x97) <strong>alibi</strong> has the lowest loss, 3.600 \xc2\xb1 0.100; "
+               "next is rope "
+               "with 4.000 \xc2\xb1 0.000, more than two standard errors of the difference away.");
+    /* prope-rope swapped within the errors, prope-alibi beyond them. */
+    says(page, "At 100 tokens (1\xc3\x97), the paper\xe2\x80\x99s 4k: of 3 pairs that the paper orders, 2 "
+               "stand the other way "
+               "round here, 1 of them by more than two standard errors: prope above alibi (3.300 against "
+               "3.130, in the "
+               "paper 3.260 against 3.281).");
+    says(page, "the paper\xe2\x80\x99s 16k: the one pair that the paper orders stands in its order");
+    says_not(page, "the paper\xe2\x80\x99s 64k:");
+    says_not(page, "sharpness");
+    free(page);
+}
+
+/* At 100: prope 4, sharp 3.7, si 3.5: 60 % of .5. At 400 si does not lead. */
+static void control(void **state) {
+    (void)state;
+    char path[300];
+    put(in_folder("control", path), "compare.jsonl",
+        "{\"kind\":\"result\",\"train_len\":100,\"scheme\":\"prope\",\"seed\":0,\"loss\":{\"100\":4.0,"
+        "\"400\":4}}\n"
+        "{\"kind\":\"result\",\"scheme\":\"sharp+prope\",\"seed\":0,\"loss\":{\"100\":3.7,\"400\":4}}\n"
+        "{\"kind\":\"result\",\"scheme\":\"si+prope\",\"seed\":0,\"loss\":{\"100\":3.5,\"400\":4.25}}\n");
+    char *page = page_of(path);
+    says(page, "At 100 tokens (1\xc3\x97): si+prope is below prope by 0.500, sharp+prope by 0.300: the "
+               "control closes "
+               "<strong>60 %</strong> of the lead; one seed: no claim.");
+    says(page, "At 400 tokens (4\xc3\x97): si+prope does not lead prope (0.250 above it)");
+    says(page, "one seed: no claim");
+    free(page);
+}
+
+static void needles(void **state) {
+    (void)state;
+    char path[300];
+    put(in_folder("needles", path), "needle.jsonl",
+        "{\"kind\":\"needle\",\"scheme\":\"rope\",\"seed\":0,\"length\":100,\"count\":10,\"right\":9}\n"
+        "{\"kind\":\"needle\",\"scheme\":\"rope\",\"seed\":0,\"length\":400,\"count\":10,\"right\":1}\n"
+        "{\"kind\":\"needle\",\"scheme\":\"alibi\",\"seed\":0,\"length\":100,\"count\":10,\"right\":4}\n"
+        "{\"kind\":\"needle\",\"scheme\":\"alibi\",\"seed\":0,\"length\":400,\"count\":10,\"right\":3}\n"
+        "{\"kind\":\"needle\",\"scheme\":\"nope\",\"seed\":0,\"length\":400,\"count\":0,\"right\":0}\n");
+    char *page = page_of(path);
+    says(page, "Needles: 1 of 3 schemes learnt the task; at 400 tokens (4\xc3\x97) rope finds the most of "
+               "them, 10.0 % (one "
+               "seed: no claim)");
+    says(page, "<tr class=\"muted\"><th scope=\"row\">alibi</th>");
+    says(page, "not learnt at this budget");
+    says(page, "not measured at 1\xc3\x97");
+    says(page, "No line tells the training length");
+    free(page);
+}
+
+static void means(void **state) {
+    (void)state;
+    sia_gather g = {0};
+    sia_gather_add(&g, "b", 2, 0, 1);
+    sia_gather_add(&g, "b", 1, 1, 9);
+    sia_gather_add(&g, "b", 1, 1, 4); /* the later of two counts */
+    sia_gather_add(&g, "b", 1, 0, 2);
+    sia_gather_add(&g, "si+prope", 1, 0, NAN);
+    sia_gather_add(&g, "si+prope", 1, 1, 1);
+    sia_gather_add(&g, "si+prope", NAN, 1, 1);
+    sia_gather_finish(&g);
+    assert_int_equal(g.count, 2);
+    assert_string_equal(g.groups[0].name, "si+prope");
+    assert_int_equal(g.groups[0].count, 1);
+    assert_true(isnan(g.groups[0].mean[0]));
+    assert_int_equal(g.groups[1].count, 2);
+    assert_true(g.groups[1].mean[0] == 3 && g.groups[1].error[0] == 1 && g.groups[1].seeds[0] == 2);
+    assert_true(g.groups[1].mean[1] == 1 && isnan(g.groups[1].error[1]));
+    sia_gather_free(&g);
+}
+
+/* ------------------------------------------------------------------------------------------------ hostile input */
+
+static void hostile_names(void **state) {
+    (void)state;
+    char path[300];
+    static const char evil[] = "</title><script src=https://x.example/a.js>'\\\"\\u0001\\u202e&amp;";
+    char text[4096];
+    in_folder("evil", path);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"kind\":\"study\",\"command\":\"%s\",\"data\":\"%s\",\"machine\":{\"%s\":\"%s\"},\"config\":"
+        "{\"%s\":[{\"%s\":1e300}],\"x\":{\"%s\":null}},\"train_len\":1e300,\"lengths\":[1e308]}\n"
+        "{\"kind\":\"result\",\"scheme\":\"%s\",\"variant\":\"%s=1\",\"seed\":1e300,\"loss\":{\"1\":1e308,"
+        "\"2\":"
+        "-1e308,\"1125899906842624\":null},\"params\":1e308}\n"
+        "{\"kind\":\"position\",\"scheme\":\"%s\",\"seed\":0,\"length\":1e308,\"bins\":[{\"from\":-1e308,"
+        "\"to\":1e308,\"loss\":1e308},{\"from\":0,\"to\":1e308,\"loss\":2}]}\n"
+        "{\"kind\":\"%s\",\"scheme\":7}\n",
+        evil, evil, evil, evil, evil, evil, evil, evil, evil, evil, evil);
+    put(path, "compare.jsonl", text);
+    char probe[4096];
+    (void)snprintf(
+        probe, sizeof probe,
+        "{\"kind\":\"needle\",\"scheme\":\"%s\",\"seed\":0,\"length\":1e300,\"count\":1,\"right\":1}\n"
+        "{\"kind\":\"needle-depth\",\"scheme\":\"%s\",\"seed\":0,\"length\":1e300,\"depth_from\":-1e300,"
+        "\"depth_to\":7,\"count\":1,\"right\":1}\n",
+        evil, evil);
+    put(path, "needle.jsonl", probe);
+    (void)snprintf(
+        probe, sizeof probe,
+        "{\"kind\":\"probe-mass\",\"scheme\":\"%s\",\"layer\":1e300,\"head\":-4,\"decade\":1e300,\"mass\":7}"
+        "\n"
+        "{\"kind\":\"probe-mass\",\"scheme\":\"%s\",\"layer\":1,\"head\":4,\"decade\":400,\"mass\":7}\n"
+        "{\"kind\":\"probe-logits\",\"scheme\":\"%s\",\"layer\":1e300,\"head\":1e300,\"qq\":[[null,1],[1e308,"
+        "-1e308]]}\n",
+        evil, evil, evil);
+    put(path, "probe.jsonl", probe);
+    (void)snprintf(
+        probe, sizeof probe,
+        "{\"figure\":\"%s\",\"%s\":\"%s\",\"b\":true}\n{\"figure\":\"entropy-range\",\"scheme\":\"%s\",\"t\":"
+        "-1,"
+        "\"entropy\":1e308,\"error\":-1}\n{\"figure\":[1]}\n{\"figure\":\"context-range\",\"n\":null}\n",
+        evil, evil, evil, evil);
+    put(path, "theory.jsonl", probe);
+    put(path, "metrics.jsonl",
+        "{\"step\":null,\"loss\":1}\n{\"step\":1e308,\"loss\":null,\"validation\":{\"9\":1}}\n{}\n");
+    sia_error err;
+    char out[400], *page = NULL;
+    size_t size;
+    markup m;
+    const char *folder = path;
+    (void)snprintf(out, sizeof out, "%s/evil.html", command_folder);
+    assert_int_equal(sia_report_write_titled(&folder, 1, out, "</title><script>\x01\xff", &err), SIA_OK);
+    assert_int_equal(sia_file_read(out, 1 << 28, &page, &size, &err), SIA_OK);
+    assert_int_equal(strlen(page), size);
+    if (!markup_read(&m, page)) fail_msg("%s", m.wrong);
+    /* The words are there, as text; no tag and no attribute came of them. */
+    says(page, "&lt;/title&gt;&lt;script "
+               "src=https://x.example/a.js&gt;&#39;&quot;\xef\xbf\xbd\xef\xbf\xbd&amp;amp;");
+    free(page);
+}
+
+static const struct bad {
+    const char *file, *text, *sentence;
+} bad_files[] = {
+    {"compare.jsonl", "{\"kind\":\"study\"}\n{\"kind\":", "compare.jsonl:2: no JSON: "},
+    {"compare.jsonl", "\n\n[1]\n", "compare.jsonl:3: want a JSON object"},
+    {"compare.jsonl", "{\"kind\":\"result\",\"seed\":0,\"loss\":{}}\n",
+     "compare.jsonl:1: \"scheme\": want a text"},
+    {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"x\":1}}\n",
+     "compare.jsonl:1: \"loss\": want an object of lengths"},
+    {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"-4\":1}}\n",
+     "\"loss\": want"},
+    {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"4\":1e999}}\n",
+     ":1: no JSON: "},
+    {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"4\":NaN}}\n",
+     ":1: no JSON: "},
+    {"compare.jsonl",
+     "{\"kind\":\"position\",\"scheme\":\"a\",\"seed\":0,\"length\":4,\"bins\":[{\"from\":1}]}\n",
+     "\"bins\": want an array of"},
+    {"compare.jsonl", "{\"kind\":\"curve\",\"scheme\":\"a\",\"seed\":0,\"step\":\"1\",\"loss\":1}\n",
+     "\"step\": want a number"},
+    {"compare.jsonl", "{\"kind\":\"study\",\"lengths\":{}}\n", "\"lengths\": want an array of numbers"},
+    {"needle.jsonl",
+     "{\"kind\":\"needle\",\"scheme\":\"a\",\"seed\":0,\"length\":4,\"count\":true,\"right\":1}\n",
+     "needle.jsonl:1: \"count\": want a number"},
+    {"probe.jsonl", "{\"kind\":\"probe-logits\",\"scheme\":\"a\",\"layer\":0,\"head\":0,\"qq\":[[1]]}\n",
+     "\"qq\": want an array of pairs"},
+    {"metrics.jsonl", "{\"step\":1,\"validation\":[1]}\n", "metrics.jsonl:1: \"validation\": want"},
+    {"compare.jsonl", "\x80\n", "compare.jsonl:1: no JSON: "},
+};
+
+static void bad_input(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
+        char path[300], name[32], out[400];
+        (void)snprintf(name, sizeof name, "bad%zu", i);
+        put(in_folder(name, path), bad_files[i].file, bad_files[i].text);
+        sia_error err = {0};
+        const char *folder = path;
+        assert_int_equal(sia_report_write(&folder, 1, NULL, &err), SIA_FORMAT);
+        if (!strstr(err.text, bad_files[i].sentence))
+            fail_msg("%s\nwant %s", err.text, bad_files[i].sentence);
+        (void)snprintf(out, sizeof out, "%s/report.html", path);
+        assert_int_not_equal(access(out, F_OK), 0);
+    }
+}
+
+static void too_many_names(void **state) {
+    (void)state;
+    char path[300], text[16384] = "";
+    for (int i = 0; i < 65; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                       "{\"kind\":\"result\",\"scheme\":\"s%d\",\"seed\":0,\"loss\":{\"4\":1}}\n", i);
+    put(in_folder("many", path), "compare.jsonl", text);
+    sia_error err;
+    const char *folder = path;
+    assert_int_equal(sia_report_write(&folder, 1, NULL, &err), SIA_FORMAT);
+    assert_non_null(strstr(err.text, "more than 64 schemes"));
+}
+
+/* ------------------------------------------------------------------------------------------------ the command */
+
+static const command_case cases[] = {
+    {"$SIA report sample2 && grep -c '<svg' sample2/report.html", 0, "sample2/report.html\n"},
+    {"$SIA report --out - sample2 | cmp - sample2/report.html", 0, ""},
+    {"$SIA report --quiet --out a.html --title 'A <b> title' sample2 sample1/run/ && grep '^<title>' a.html",
+     0, "<title>A &lt;b&gt; title</title>"},
+    {"$SIA report sample1/run && grep -o 'stands at step 500 with a training loss of 3.706' "
+     "sample1/run/report.html",
+     0, "3.706"},
+    {"$SIA report sample1 sample2 --out b.html && grep -o 'Loss by length (sample2)' b.html", 0, "sample2"},
+    {"mkdir -p only; printf '{\"kind\":\"study\",\"train_len\":4}\\n' > only/compare.jsonl; $SIA report only",
+     0, "only/report.html"},
+    {"$SIA report --help", 0, "Examples:\n  sia report study"},
+    {"$SIA report", 2, "sia report: want a folder of results"},
+    {"$SIA report --out '' sample2", 2, "--out: want the name of a file"},
+    {"$SIA report sample2 --titel x", 2, "did you mean --title?"},
+    {"$SIA report nowhere", 1, "sia: nowhere: No such file or directory"},
+    {"$SIA report sample2/compare.jsonl", 1, "compare.jsonl: want a folder"},
+    {"mkdir -p none; $SIA report none", 1, "none: nothing to report: want compare.jsonl"},
+    {"$SIA report sample2 none --out c.html; code=$?; test ! -e c.html && exit $code", 1,
+     "none: nothing to report"},
+    {"$SIA report sample2 --out missing/report.html", 1, "No such file or directory"},
+    {"mkdir -p odd/compare.jsonl; $SIA report odd", 1, "odd/compare.jsonl: Is a directory"},
+};
+
+static void commands(void **state) {
+    (void)state;
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sample_pages), cmocka_unit_test(order_and_marks), cmocka_unit_test(control),
+        cmocka_unit_test(needles),      cmocka_unit_test(means),           cmocka_unit_test(hostile_names),
+        cmocka_unit_test(bad_input),    cmocka_unit_test(too_many_names),  cmocka_unit_test(commands),
+    };
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}
