@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/machine.h"
 #include "cli/settings.h"
 #include "cli/train_progress.h"
 #include "study/needle.h"
@@ -123,6 +124,7 @@ static int run(const cli_args *args) {
     v.training.quiet = true; /* its lines; not its progress */
     v.training.label = "";
     cli_progress_start(&v.training.line, "", 0, "", 1);
+    json_t *machine = cli_machine_json((int)cli_int(args, "threads"));
     sia_needle_job job = {.folder = out,
                           .runs = runs,
                           .count = count,
@@ -130,11 +132,13 @@ static int run(const cli_args *args) {
                           .threads = (int)cli_int(args, "threads"),
                           .resume = cli_flag(args, "resume"),
                           .command = command,
+                          .machine = machine,
                           .hook = hook,
                           .hook_context = &v};
     status = sia_needle_run(&job, &err);
     cli_progress_end(&v.training.line);
     free(runs);
+    json_decref(machine);
     if (status == SIA_STOPPED && !v.quiet)
         fprintf(stderr, "stopped; the same command with --resume goes on\n");
     return status ? cli_fail(&err) : CLI_DONE;
@@ -160,6 +164,8 @@ static const cli_option options[] = {
     {"name-cities", CLI_FLAG, NULL, NULL, "the question names the cities: an easier task", 0, 0},
     {"one-token-a-digit", CLI_FLAG, NULL, NULL, "numbers are not merged into longer tokens", 0, 0},
     {"alike", CLI_FLAG, NULL, NULL, "cities and numbers have the same tokens in text and answer", 0, 0},
+    {"new-cities", CLI_FLAG, NULL, NULL, "cities too are others than in fine-tuning, as numbers are: harder",
+     0, 0},
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, for each run and length", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines but the table", 0, 0},
@@ -180,7 +186,7 @@ const cli_command command_needle = {
         "their "
         "training length, in FOLDER, with the loss on the answer alone; RUNS are not touched. Then they "
         "answer "
-        "with cities and numbers that training never showed, each token being the most likely after what "
+        "with numbers that fine-tuning never showed, each token being the most likely after what "
         "they wrote themselves. A needle is right when city and number are.\n"
         "What is found goes to FOLDER/needle.jsonl, by depth as well. A run that finds less than half at its "
         "training length has not learnt the task at this budget, which says nothing about length.\n",

@@ -56,7 +56,7 @@ static void draw_needles(const sia_haystack *h, int count, int digits, draws *d,
         while (again) {
             again = false;
             (void)snprintf(needles[i].city, sizeof needles[i].city, "%s",
-                           cities[2 * below(d, CITIES_OF_A_SET) + h->validation]);
+                           cities[2 * below(d, CITIES_OF_A_SET) + (h->validation && !h->known_cities)]);
             draw_number(h, digits, d, needles[i].number);
             for (int j = 0; j < i; j++)
                 again = again || strcmp(needles[j].city, needles[i].city) == 0 ||

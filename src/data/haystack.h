@@ -31,7 +31,8 @@ typedef struct sia_haystack {
     bool one_token_a_digit;         /* numbers are not merged into longer tokens */
     bool alike; /* cities and numbers are the same tokens in text and answer: a space before one, which most
                    tokenizers make a part of its first token, stays by itself */
-    bool validation; /* cities and numbers that training never shows */
+    bool validation;   /* cities and numbers that training never shows */
+    bool known_cities; /* validation with the cities of training; its numbers stay others */
     uint64_t seed;
 } sia_haystack;
 

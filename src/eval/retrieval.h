@@ -19,7 +19,7 @@
 enum { SIA_DEPTHS = 10 };
 
 typedef struct sia_retrieval {
-    sia_haystack haystack;  /* its `validation` is set here: cities and numbers that training never showed */
+    sia_haystack haystack;  /* its `validation` is set here: numbers that training never showed */
     int64_t samples;        /* numbers 0 .. samples - 1 of the haystack's seed */
     int threads;            /* 0: all processors */
     sia_progress *progress; /* or NULL */

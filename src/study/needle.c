@@ -34,6 +34,7 @@ const sia_field sia_needle_fields[] = {
     {"name_cities", SIA_FIELD_BOOL, AT(name_cities), 0, 1, NULL},
     {"one_token_a_digit", SIA_FIELD_BOOL, AT(one_token_a_digit), 0, 1, NULL},
     {"alike", SIA_FIELD_BOOL, AT(alike), 0, 1, NULL},
+    {"new_cities", SIA_FIELD_BOOL, AT(new_cities), 0, 1, NULL},
     {0}};
 
 const sia_needle_settings sia_needle_usual = {
@@ -120,7 +121,7 @@ static sia_status lines_write(const state *s, sia_error *err) {
     sia_status status = sia_output_open(&out, s->path, err);
     if (status) return status;
     for (size_t i = 0; !status && i < json_array_size(s->lines); i++) {
-        char *line = json_dumps(json_array_get(s->lines, i), JSON_COMPACT | JSON_REAL_PRECISION(9));
+        char *line = json_dumps(json_array_get(s->lines, i), JSON_COMPACT | JSON_REAL_PRECISION(17));
         status = line ? sia_output_printf(out, err, "%s\n", line) : sia_fail_memory(err, 256, "lines");
         free(line);
     }
@@ -204,11 +205,11 @@ static json_t *config_json(const sia_needle_settings *settings) {
 }
 
 static json_t *study_line(const state *s) {
-    int threads = s->job->threads ? s->job->threads : sia_threads_available();
-    return json_pack("{s:s, s:s, s:s, s:s*, s:{s:s, s:i, s:i}, s:o?, s:{}}", "kind", "study", "study",
-                     "needle", "version", sia_version(), "command", s->job->command, "machine", "isa",
-                     sia_isa(), "processors", sia_threads_available(), "threads", threads, "config",
-                     config_json(&s->settings), "runs");
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:s*, s:o?, s:{}}", "kind", "study", "study", "needle", "version",
+                  sia_version(), "command", s->job->command, "config", config_json(&s->settings), "runs");
+    if (line && s->job->machine) (void)json_object_set_new(line, "machine", json_deep_copy(s->job->machine));
+    return line;
 }
 
 /* A run keeps its name for the whole of a study. */
@@ -248,39 +249,61 @@ static sia_status begin(state *s, sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------ data */
 
-/* A run's own data folder is named from the run; the copy has no such folder. */
-static sia_status absolute(json_t *description, const char *run, sia_error *err) {
+static bool has_tokenizer(const char *folder) {
+    char *path = sia_folder_path(folder, "tokenizer.json");
+    struct stat info;
+    bool there = path && stat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
+/* The folder that a run's description of its data is to be read from: its own, or that of the study that it is
+ * a part of, STUDY/runs/NAME. */
+static sia_status data_home(const char *run, char **home, sia_error *err) {
+    char *above = sia_folder_path(run, "../..");
+    *home = realpath(above && !has_tokenizer(run) && has_tokenizer(above) ? above : run, NULL);
+    free(above);
+    return *home ? SIA_OK : sia_fail_file(err, run);
+}
+
+/* Data that is named from that folder: the copy of the run is elsewhere. */
+static sia_status absolute(json_t *description, const char *home, sia_error *err) {
     const char *path = json_string_value(json_object_get(description, "path"));
-    if (!path || strcmp(path, "data") != 0) return SIA_OK;
-    char *joined = sia_folder_path(run, "data"), *real = joined ? realpath(joined, NULL) : NULL;
-    sia_status status = real ? SIA_OK : sia_fail_file(err, joined ? joined : run);
-    if (!status && json_object_set_new(description, "path", json_string(real)))
-        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", real);
+    if (!path || *path == '/') return SIA_OK;
+    char *joined = sia_folder_path(home, path);
+    sia_status status = joined ? SIA_OK : sia_fail_memory(err, strlen(home), "path");
+    if (!status && json_object_set_new(description, "path", json_string(joined)))
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", joined);
     free(joined);
-    free(real);
     return status;
 }
 
 /* The text of the run, unless that of the last one is the same in the same tokens. */
 static sia_status open_data(state *s, json_t *description, sia_error *err) {
-    const subject *u = s->now;
-    char *path = sia_folder_path(u->path, "tokenizer.json"), *text = NULL;
+    char *home, *path = NULL, *text = NULL;
     size_t bytes = 0;
-    sia_status status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)
-                             : sia_fail_memory(err, strlen(u->path), "path");
-    free(path);
-    if (!status) status = absolute(description, u->path, err);
-    bool same = !status && s->tokenizer_text && bytes == s->tokenizer_bytes &&
-                memcmp(text, s->tokenizer_text, bytes) == 0 && json_equal(description, s->data.description);
-    if (status || same) {
-        free(text);
-        return status;
+    sia_status status = data_home(s->now->path, &home, err);
+    if (!status) {
+        path = sia_folder_path(home, "tokenizer.json");
+        status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)
+                      : sia_fail_memory(err, strlen(home), "path");
     }
-    free(s->tokenizer_text);
-    s->tokenizer_text = text;
-    s->tokenizer_bytes = bytes;
-    sia_train_data_close(&s->data);
-    return sia_train_data_open(&s->data, description, u->path, s->job->threads, err);
+    if (!status) status = absolute(description, home, err);
+    if (!status && s->tokenizer_text && bytes == s->tokenizer_bytes &&
+        memcmp(text, s->tokenizer_text, bytes) == 0 && json_equal(description, s->data.description)) {
+        free(text);
+    } else if (!status) {
+        free(s->tokenizer_text);
+        s->tokenizer_text = text;
+        s->tokenizer_bytes = bytes;
+        sia_train_data_close(&s->data);
+        status = sia_train_data_open(&s->data, description, home, s->job->threads, err);
+    } else {
+        free(text);
+    }
+    free(path);
+    free(home);
+    return status;
 }
 
 static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t length) {
@@ -293,6 +316,7 @@ static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t l
                           .name_cities = t->name_cities,
                           .one_token_a_digit = t->one_token_a_digit,
                           .alike = t->alike,
+                          .known_cities = !t->new_cities,
                           .seed = t->seed};
 }
 
@@ -510,6 +534,16 @@ static sia_status check(state *s, sia_error *err) {
     return SIA_OK;
 }
 
+/* Before anything is written: all runs are there. */
+static sia_status look_at_runs(const sia_needle_job *job, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < job->count; i++) {
+        sia_settings ignored;
+        status = sia_train_config_read(job->runs[i].path, &ignored, NULL, err);
+    }
+    return status;
+}
+
 static sia_status all_runs(state *s, char **names, sia_error *err) {
     sia_status status = begin(s, err);
     for (int i = 0; !status && i < s->job->count; i++) {
@@ -529,6 +563,7 @@ sia_status sia_needle_run(const sia_needle_job *job, sia_error *err) {
     char **names = calloc((size_t)job->count, sizeof *names);
     s.path = sia_folder_path(job->folder, "needle.jsonl");
     status = names && s.path ? check_names(job, names, err) : sia_fail_memory(err, 64, "names");
+    if (!status) status = look_at_runs(job, err);
     if (!status) status = sia_run_open(&s.lock, job->folder, err);
     if (!status) status = all_runs(&s, names, err);
     sia_run_close(s.lock);

@@ -42,7 +42,10 @@ typedef struct sia_needle_settings {
     uint64_t seed;   /* of the haystacks */
     int needles, digits;
     bool name_cities, one_token_a_digit, alike; /* data/haystack.h */
-    int64_t multiples[SIA_MAX_LENGTHS];         /* of train_len; ended by 0 */
+    bool
+        new_cities; /* asked for cities that fine-tuning never showed: a small model knows its cities by heart
+                        and does not copy others. Numbers are always new */
+    int64_t multiples[SIA_MAX_LENGTHS]; /* of train_len; ended by 0 */
 } sia_needle_settings;
 
 extern const sia_needle_settings sia_needle_usual;
@@ -81,11 +84,12 @@ typedef struct sia_needle_job {
     const sia_needle_source *runs;
     int count;
     const sia_needle_settings
-        *settings;       /* a resumed study must have been begun with the same; its runs may be
+        *settings;         /* a resumed study must have been begun with the same; its runs may be
                                             more than before */
-    int threads;         /* 0: all processors; results do not depend on it */
-    bool resume;         /* go on; a folder without a study is begun */
-    const char *command; /* how it was called; may be NULL */
+    int threads;           /* 0: all processors; results do not depend on it */
+    bool resume;           /* go on; a folder without a study is begun */
+    const char *command;   /* how it was called; may be NULL */
+    const json_t *machine; /* for the report; may be NULL */
     sia_needle_hook *hook;
     void *hook_context;
 } sia_needle_job;

@@ -134,8 +134,8 @@ json_t *sia_settings_json(const sia_settings *s) {
 
 static sia_status read_multiples(sia_training_settings *t, const json_t *list, const char *name,
                                  sia_error *err) {
-    if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) >= SIA_MAX_LENGTHS)
-        return sia_fail(err, SIA_FORMAT, "%s: multiples: want a list of 1 to %d whole numbers", name,
+    if (!json_is_array(list) || json_array_size(list) >= SIA_MAX_LENGTHS)
+        return sia_fail(err, SIA_FORMAT, "%s: multiples: want a list of at most %d whole numbers", name,
                         SIA_MAX_LENGTHS - 1);
     memset(t->multiples, 0, sizeof t->multiples);
     for (size_t i = 0; i < json_array_size(list); i++) {

@@ -13,7 +13,10 @@
 #include "model/validation.h"
 #include "train/model_file.h"
 
-enum { CONFIG_MOST = 1 << 20 };
+enum {
+    CONFIG_MOST = 1 << 20,
+    LOSS_MOST = 1000, /* of batches that a model may never have seen the like of */
+};
 
 typedef struct state {
     const sia_train_job *job;
@@ -387,6 +390,7 @@ static sia_status start(state *s, sia_error *err) {
     if (!status)
         status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
                                     s->job->fill ? s->job->fill_context : s, err);
+    if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
     char *note = NULL;
     if (!status) status = load(s, &note, err);
     if (!status) status = sia_run_rewind(s->run, s->step, err);
