@@ -77,7 +77,7 @@ static int hook(void *context, const sia_compare_event *e) {
             fprintf(stderr, "%s: %lld train, %lld val tokens\n",
                     sia_train_data_text(e->data, text, sizeof text),
                     (long long)sia_corpus_tokens(e->data->train), (long long)sia_corpus_tokens(e->data->val));
-        cli_progress_start(&t->line, t->what, 100, "%", 1);
+        cli_progress_start(&t->line, t->what, 100, "", 1);
     }
     if (e->result) add_result(t, e->result);
     if (e->running && e->loss > 0)
@@ -93,7 +93,7 @@ static int prepare_hook(void *context, const char *phase, double done) {
     if (strcmp(t->what, phase) != 0) {
         cli_progress_end(&t->line);
         (void)snprintf(t->what, sizeof t->what, "%s", phase);
-        cli_progress_start(&t->line, t->what, 100, "%", 1);
+        cli_progress_start(&t->line, t->what, 100, "", 1);
     }
     cli_progress_update(&t->line, 100 * done);
     return cli_stopped();

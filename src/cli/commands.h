@@ -8,6 +8,8 @@
 
 extern const cli_command command_compare;
 extern const cli_command command_train;
+extern const cli_command command_eval;
+extern const cli_command command_generate;
 extern const cli_command command_needle;
 extern const cli_command command_tokenizer_train;
 extern const cli_command command_tokenizer_encode;
@@ -17,8 +19,10 @@ extern const cli_command command_data_pack;
 extern const cli_command command_data_info;
 extern const cli_command command_data_generate;
 extern const cli_command command_theory;
+extern const cli_command command_probe;
 extern const cli_command command_report;
 extern const cli_command command_bench_attention;
+extern const cli_command command_bench_decode;
 extern const cli_command command_bench_text;
 extern const cli_command command_info;
 extern const cli_command command_completion;

@@ -107,21 +107,23 @@ static void put_number(line *l, double value) {
         value); // NOLINT(clang-diagnostic-format-nonliteral)
 }
 
+/* A unit "" means that the share says it all: then only the time left stands here. */
 static void put_facts(const cli_progress *progress, line *l, double done, double elapsed) {
-    put(l, "  ");
-    put_number(l, done / progress->scale);
-    if (progress->total > 0) {
-        put(l, " of ");
-        put_number(l, progress->total / progress->scale);
-    }
-    put(l, "%s%s", *progress->unit ? " " : "", progress->unit);
-    if (elapsed < 0.5 || done <= 0) return;
+    bool early = elapsed < 0.5 || done <= 0;
     if (*progress->unit) {
+        put(l, "  ");
+        put_number(l, done / progress->scale);
+        if (progress->total > 0) {
+            put(l, " of ");
+            put_number(l, progress->total / progress->scale);
+        }
+        put(l, " %s", progress->unit);
+        if (early) return;
         put(l, "   ");
         put_number(l, done / progress->scale / elapsed);
         put(l, " %s/s", progress->unit);
     }
-    if (progress->total <= 0) return;
+    if (early || progress->total <= 0) return;
     put(l, "   ");
     put_time(l, (progress->total - done) * elapsed / done);
     put(l, " left");

@@ -30,7 +30,7 @@ typedef struct cli_progress {
     bool quiet, terminal, colour;
 } cli_progress;
 
-/* total in single things; unit names scale of them ("MB", 1e6). */
+/* total in single things; unit names scale of them ("MB", 1e6); "": only shares and times are shown. */
 void cli_progress_start(cli_progress *progress, const char *what, double total, const char *unit,
                         double scale);
 void cli_progress_update(cli_progress *progress, double done);

@@ -77,7 +77,7 @@ int cli_prepare_progress(void *context, const char *phase, double done) {
     if (strcmp(p->what, phase) != 0) {
         cli_progress_end(&p->line);
         (void)snprintf(p->what, sizeof p->what, "%s", phase);
-        cli_progress_start(&p->line, p->what, 100, "%", 1);
+        cli_progress_start(&p->line, p->what, 100, "", 1);
     }
     cli_progress_update(&p->line, 100 * done);
     return cli_stopped();

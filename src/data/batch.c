@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/permutation.h"
+#include "data/windows.h"
 #include "sia.h"
 
 /* ---------------------------------------------------------------------------------------------- batches */
@@ -78,6 +79,20 @@ struct sia_windows {
     int64_t *first; /* [count] */
 };
 
+static sia_status make_windows(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count,
+                               sia_error *err) {
+    sia_windows *w = calloc(1, sizeof *w);
+    int64_t *places = calloc((size_t)count, sizeof *places);
+    if (!w || !places) {
+        free(w);
+        free(places);
+        return sia_fail_memory(err, (size_t)count * sizeof *places, "validation windows");
+    }
+    *w = (sia_windows){c, length, count, places};
+    *out = w;
+    return SIA_OK;
+}
+
 /* Windows that document i holds: the token after the last one must be in it too. */
 static int64_t windows_in(const sia_corpus *c, int64_t i, int64_t length, int64_t *first, int64_t *tokens) {
     (void)sia_corpus_document(c, i, first, tokens, NULL);
@@ -101,13 +116,9 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
         return sia_fail(err, SIA_ARGUMENT, "no document of %lld tokens: the longest has %lld",
                         (long long)length + 1, (long long)longest);
     if (count == 0 || count > total) count = total;
-    sia_windows *w = calloc(1, sizeof *w);
-    int64_t *places = calloc((size_t)count, sizeof *places);
-    if (!w || !places) {
-        free(w);
-        free(places);
-        return sia_fail_memory(err, (size_t)count * sizeof *places, "validation windows");
-    }
+    sia_status status = make_windows(out, c, length, count, err);
+    if (status) return status;
+    int64_t *places = (*out)->first;
     /* Window n of all is taken when it is the k-th of the evenly spread ones: n = floor(k total / count). */
     int64_t taken = 0, passed = 0;
     for (int64_t i = 0; i < sia_corpus_documents(c) && taken < count; i++) {
@@ -119,9 +130,24 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
         }
         passed += here;
     }
-    *w = (sia_windows){c, length, count, places};
-    *out = w;
     return SIA_OK;
+}
+
+sia_status sia_windows_join(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count,
+                            sia_error *err) {
+    *out = NULL;
+    if (length < 1 || count < 0)
+        return sia_fail(err, SIA_ARGUMENT, "%lld windows of %lld tokens", (long long)count,
+                        (long long)length);
+    int64_t tokens = sia_corpus_tokens(c), total = (tokens - 1) / length;
+    if (total < 1)
+        return sia_fail(err, SIA_ARGUMENT, "all documents together have %lld tokens: want %lld",
+                        (long long)tokens, (long long)length + 1);
+    if (count == 0 || count > total) count = total;
+    sia_status status = make_windows(out, c, length, count, err);
+    for (int64_t i = 0; !status && i < count; i++)
+        (*out)->first[i] = (int64_t)((__int128)i * total / count) * length;
+    return status;
 }
 
 void sia_windows_destroy(sia_windows *w) {

@@ -47,7 +47,6 @@ sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_err
 sia_status sia_manifest_add_shard(sia_manifest_part *part, const sia_manifest_shard *shard, sia_error *err);
 void sia_manifest_free(sia_manifest *m);
 
-
 /* The checksum of a file. */
 sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_error *err);
 

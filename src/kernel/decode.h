@@ -184,6 +184,14 @@ INLINE void ask_ahead(sia_type type, const void *at) {
     for (int64_t i = 0; i < 4 * NR * type_bytes(type); i += 64) __builtin_prefetch(ahead + i);
 }
 
+/* The start of each stream that is read next, while something else is computed: the hardware runs ahead by
+ * itself once it has seen a stream begin. */
+INLINE void ask_for_starts(const void *at, int streams, int64_t apart) {
+    enum { LINES = 8 };
+    for (int i = 0; i < streams; i++)
+        for (int j = 0; j < LINES; j++) __builtin_prefetch((const uint8_t *)at + i * apart + j * 64);
+}
+
 /* Memory gives more to several streams than to one, so a block is read in several places at once. */
 INLINE int ways_of(sia_type type, int rows) {
     int most = type == SIA_F32 ? 4 : type == SIA_F16 ? 2 : 1;
@@ -330,21 +338,29 @@ INLINE void decode_keys(sia_type type, int ways, int rows, decoding *b, int64_t 
     }
 }
 
-/* out = correction * out + the weights of the first ways * keys keys times their values. */
+/* out = correction * out + the weights of the first `keys` keys times their values: `ways` panels of columns at
+ * once from column c on. A panel is read from its start to its end: streams that are cut short cost more than
+ * they bring. */
+INLINE void decode_columns(sia_type type, int ways, int rows, const decoding *b, int64_t keys,
+                           const float *correction, float *out, int64_t c) {
+    int64_t width = width_of(b->q->head_dim), way = (int64_t)CB * NR * type_bytes(type);
+    vf part[4][4][NV];
+    const uint8_t *panel = (const uint8_t *)b->v + c * CB * type_bytes(type);
+    panels_times(type, ways, rows, panel, way, keys / 4, b->weight[0], 0, CB, part);
+    for (int r = 0; r < rows; r++)
+        for (int w = 0; w < ways; w++)
+            FOR_VECTORS({
+                float *o = out + r * width + c + w * NR + v * VW;
+                vstore(o, vfma(vload(o), vdup(correction[r]), part[w][r][v]));
+            })
+}
+
 INLINE void decode_values(sia_type type, int ways, int rows, const decoding *b, int64_t keys,
                           const float *correction, float *out) {
-    int64_t width = width_of(b->q->head_dim), way = keys * NR * type_bytes(type);
-    for (int64_t c = 0; c < width; c += NR) {
-        vf part[4][4][NV];
-        const uint8_t *panel = (const uint8_t *)b->v + c * CB * type_bytes(type);
-        panels_times(type, ways, rows, panel, way, keys / 4, b->weight[0], keys, CB, part);
-        for (int r = 0; r < rows; r++)
-            FOR_VECTORS({
-                for (int w = 1; w < ways; w++) part[0][r][v] += part[w][r][v];
-                float *o = out + r * width + c + v * VW;
-                vstore(o, vfma(vload(o), vdup(correction[r]), part[0][r][v]));
-            })
-    }
+    int64_t width = width_of(b->q->head_dim), c = 0;
+    for (; c + ways * NR <= width; c += ways * NR)
+        decode_columns(type, ways, rows, b, keys, correction, out, c);
+    for (; ways > 1 && c < width; c += NR) decode_columns(type, 1, rows, b, keys, correction, out, c);
 }
 
 /* Logits to weights: the new maximum of row r, the sum; returns what the old sums must be multiplied by. */
@@ -383,11 +399,11 @@ INLINE void decode_block(sia_type type, int rows, const sia_decode *q, query16 *
         decode_keys(type, ways, rows, &b, PANELS * NR / ways);
     else
         decode_keys(type, 1, rows, &b, (n + NR - 1) / NR * NR);
+    if (type == SIA_F32 && n == CB) ask_for_starts(b.v, ways, (int64_t)CB * NR * type_bytes(type));
     for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, &b, r);
-    if (common == CB)
-        decode_values(type, ways, rows, &b, CB / ways, correction, out);
-    else
-        decode_values(type, 1, rows, &b, common, correction, out);
+    if (type == SIA_F32 && before + CB < q->count && row + rows == q->rows)
+        ask_for_starts(q->block[block + 1], ways, (int64_t)PANELS * NR / ways * d * type_bytes(type));
+    decode_values(type, ways, rows, &b, common, correction, out);
     for (int r = 0; r < rows; r++)
         for (int64_t j = common; j < n && j < q->limit[row + r] - before; j++)
             for (int c = 0; c < d; c++)

@@ -124,13 +124,12 @@ static sia_status read_scheme(sia_model_config *config, const json_t *value, con
     return status;
 }
 
-sia_status sia_model_config_read(sia_model_config *config, const json_t *object, const char *name,
-                                 sia_error *err) {
+sia_status sia_model_config_read(sia_model_config *config, json_t *object, const char *name, sia_error *err) {
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: the model is not a JSON object", name);
     const char *key;
     json_t *value;
     sia_status status = SIA_OK;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach(object, key, value) {
         const sia_field *field = sia_field_find(sia_model_fields, key);
         if (!strcmp(key, "scheme"))
             status = read_scheme(config, value, name, err);

@@ -21,7 +21,6 @@ json_t *sia_model_config_json(const sia_model_config *config);
 
 /* Sets what the object names, each field in its range; a field that is not known is an error. `name` is the
  * file, for the sentence. */
-sia_status sia_model_config_read(sia_model_config *config, const json_t *object, const char *name,
-                                 sia_error *err);
+sia_status sia_model_config_read(sia_model_config *config, json_t *object, const char *name, sia_error *err);
 
 #endif

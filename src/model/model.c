@@ -35,16 +35,16 @@ sia_status sia_model_create(sia_model **out, const sia_model_config *config, int
     return SIA_OK;
 }
 
-static void free_panels(sia_model *m, float ***panels) {
-    for (int i = 0; *panels && i < m->parameters.count; i++) sia_free((*panels)[i]);
-    sia_free(*panels);
-    *panels = NULL;
+static void free_panels(sia_panels *panels) {
+    sia_pages_unmap(panels->memory, panels->bytes);
+    sia_free(panels->of);
+    *panels = (sia_panels){0};
 }
 
 void sia_model_destroy(sia_model *m) {
     if (!m) return;
-    free_panels(m, &m->forward);
-    free_panels(m, &m->back);
+    free_panels(&m->forward);
+    free_panels(&m->back);
     sia_parameters_destroy(&m->parameters);
     sia_attention_destroy(m->attention);
     sia_free(m);
@@ -95,16 +95,29 @@ static bool in_products(const sia_parameter *p) {
     return p->kind != SIA_KIND_EMBEDDING && p->kind != SIA_KIND_LOGN;
 }
 
-static sia_status make_room(sia_model *m, float ***panels, bool back, sia_error *err) {
-    if (*panels) return SIA_OK;
-    *panels = sia_alloc((size_t)m->parameters.count, sizeof **panels);
-    if (!*panels) return sia_fail_memory(err, (size_t)m->parameters.count * sizeof **panels, "model");
-    for (int i = 0; i < m->parameters.count; i++) {
-        const sia_parameter *p = &m->parameters.list[i];
-        if (!in_products(p)) continue;
-        int64_t floats = back ? sia_panel_floats(p->rows, p->columns) : sia_panel_floats(p->columns, p->rows);
-        (*panels)[i] = sia_alloc((size_t)floats, sizeof(float));
-        if (!(*panels)[i]) return sia_fail_memory(err, (size_t)floats * sizeof(float), "packed weights");
+/* All panels in one block of memory: in huge pages, and small ones among them too. */
+static sia_status make_room(sia_model *m, sia_panels *panels, bool back, sia_error *err) {
+    if (panels->memory) return SIA_OK;
+    int count = m->parameters.count;
+    int64_t floats = 0, at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) {
+            panels->bytes = (size_t)floats * sizeof(float);
+            panels->of = sia_alloc((size_t)count, sizeof *panels->of);
+            panels->memory = panels->of ? sia_pages_map(panels->bytes) : NULL;
+            if (!panels->memory) {
+                free_panels(panels);
+                return sia_fail_memory(err, (size_t)floats * sizeof(float), "packed weights");
+            }
+        }
+        for (int i = 0; i < count; i++) {
+            const sia_parameter *p = &m->parameters.list[i];
+            if (!in_products(p)) continue;
+            if (pass) panels->of[i] = panels->memory + at;
+            int64_t here =
+                back ? sia_panel_floats(p->rows, p->columns) : sia_panel_floats(p->columns, p->rows);
+            *(pass ? &at : &floats) += here;
+        }
     }
     return SIA_OK;
 }
@@ -128,10 +141,10 @@ static void pack_part(const sia_model *m, int i, bool back, int64_t part) {
     int64_t n = back ? p->columns : p->rows, k = back ? p->rows : p->columns;
     if (n - first < width) width = n - first;
     if (back)
-        m->kernel->panels_from_rows(p->value + first, p->columns, k, width, m->back[i] + first * k);
+        m->kernel->panels_from_rows(p->value + first, p->columns, k, width, m->back.of[i] + first * k);
     else
         m->kernel->panels_from_columns(p->value + first * p->columns, p->columns, k, width,
-                                       m->forward[i] + first * k);
+                                       m->forward.of[i] + first * k);
 }
 
 static void pack_task(void *context, int64_t task, int worker) {
@@ -167,7 +180,7 @@ void sia_model_product(const sia_model *m, const sia_parameter *w, bool back, in
                                         .k = k,
                                         .a = a,
                                         .a_stride = k,
-                                        .b = back ? m->back[i] : m->forward[i],
+                                        .b = back ? m->back.of[i] : m->forward.of[i],
                                         .c = c,
                                         .c_stride = n,
                                         .alpha = 1,

@@ -21,14 +21,21 @@
 #include "model/config.h"
 #include "model/parameters.h"
 
+/* Matrices as panels: one for each parameter, NULL for what is no matrix of a product. */
+typedef struct sia_panels {
+    float **of; /* [parameters.count] */
+    float *memory;
+    size_t bytes;
+} sia_panels;
+
 struct sia_model {
     sia_model_config config;
     int threads;
     const sia_kernel *kernel;
     sia_parameters parameters;
     sia_attention *attention;
-    float **forward; /* [parameters.count] panels for x W^T; NULL for what is no matrix of a product */
-    float **back;    /* panels for dy W; NULL until the model is trained */
+    sia_panels forward; /* for x W^T; empty until they are packed */
+    sia_panels back;    /* for dy W; empty until the model is trained */
 };
 
 /* Panels from the weights as they are now; `back` too when gradients will be asked for. */

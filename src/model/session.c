@@ -4,9 +4,11 @@
  * training.c, forward alone. Each step is cut among the threads by blocks of rows and of columns of its
  * result, so that a single token keeps all of them busy: then every weight is read once, and reading is what
  * takes the time. */
+#include "model/session.h"
+
 #include <string.h>
 
-#include "model/model.h"
+#include "base/random.h"
 
 enum {
     CHUNK = 768,    /* tokens that go through the layers together, at most */
@@ -16,6 +18,7 @@ enum {
 
 struct sia_session {
     sia_model *m;
+    sia_type type;
     sia_cache **caches; /* [layers] */
     int64_t length;
     float *x, *y, *q, *k, *v, *z, *h, *inverse; /* [CHUNK][..] */
@@ -62,6 +65,7 @@ sia_status sia_session_create(sia_session **out, sia_model *m, sia_type type, si
     sia_session *s = sia_alloc(1, sizeof *s);
     if (!s) return sia_fail_memory(err, sizeof *s, "session");
     s->m = m;
+    s->type = type;
     s->caches = sia_alloc((size_t)m->config.layers, sizeof(sia_cache *));
     sia_status status = s->caches ? SIA_OK : sia_fail_memory(err, sizeof(sia_cache *), "session");
     for (int i = 0; !status && i < m->config.layers; i++)
@@ -131,7 +135,7 @@ static void product_task(void *context, int64_t task, int worker) {
                         .k = k,
                         .a = job->a + row * k,
                         .a_stride = k,
-                        .b = job->m->forward[job->w - job->m->parameters.list] + column * k,
+                        .b = job->m->forward.of[job->w - job->m->parameters.list] + column * k,
                         .c = job->c + row * n + column,
                         .c_stride = n,
                         .alpha = 1,
@@ -278,4 +282,48 @@ sia_status sia_session_feed(sia_session *s, const uint32_t *ids, int64_t count, 
     }
     if (status) (void)sia_session_truncate(s, before, NULL);
     return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ measuring */
+
+sia_status sia_session_pretend(sia_session *s, int64_t count, uint64_t seed, sia_error *err) {
+    const sia_model_config *c = &s->m->config;
+    int64_t row = (int64_t)c->kv_heads * c->head_dim, before = s->length;
+    if (count < 1 || count > SIA_MAX_POSITION - s->length)
+        return sia_fail(err, SIA_ARGUMENT, "%lld tokens after %lld: want 1 to %lld in all", (long long)count,
+                        (long long)s->length, (long long)SIA_MAX_POSITION);
+    /* The same rows over and over: what they are does not matter, that they are there does. */
+    for (int64_t i = 0; i < CHUNK * row; i++) {
+        s->k[i] = (float)sia_random_normal(seed, (uint64_t)(2 * i));
+        s->v[i] = (float)sia_random_normal(seed, (uint64_t)(2 * i + 1));
+    }
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < c->layers; i++)
+        for (int64_t at = 0; !status && at < count; at += CHUNK)
+            status = sia_cache_append(s->caches[i], count - at < CHUNK ? count - at : CHUNK, s->k, s->v, err);
+    if (status)
+        (void)sia_session_truncate(s, before, NULL);
+    else
+        s->length += count;
+    return status;
+}
+
+double sia_session_read_bytes(const sia_session *s) {
+    const sia_model *m = s->m;
+    double weights = 0;
+    for (int i = 0; i < m->parameters.count; i++)
+        if (m->forward.of[i])
+            weights += (double)(m->parameters.list[i].rows * m->parameters.list[i].columns) * sizeof(float);
+    double position = (double)m->kernel->cache_block_bytes(s->type, m->config.head_dim) / SIA_CACHE_BLOCK;
+    return weights + position * (double)s->length * m->config.kv_heads * m->config.layers;
+}
+
+sia_status sia_type_parse(const char *name, sia_type *type, sia_error *err) {
+    static const char *const names[] = {[SIA_F32] = "f32", [SIA_F16] = "f16", [SIA_I8] = "int8"};
+    for (int i = SIA_F32; i <= SIA_I8; i++)
+        if (!strcmp(names[i], name)) {
+            *type = (sia_type)i;
+            return SIA_OK;
+        }
+    return sia_fail(err, SIA_ARGUMENT, "cache '%s': want f32, f16 or int8", name);
 }

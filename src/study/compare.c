@@ -31,6 +31,7 @@ typedef struct study {
     const sia_compare_job *job;
     sia_run *run; /* the lock, and compare.jsonl */
     sia_train_data data;
+    sia_train_data run_data; /* the same, described as it is found from the folder of a run */
     part *parts;
     int64_t count;
     int inner_threads;
@@ -211,7 +212,13 @@ static sia_status open_folder(study *s, sia_error *err) {
     if (!status) status = stat(path, &info) == 0 ? open_old(s, path, err) : open_new(s, path, err);
     free(path);
     free(runs);
-    return status ? status : fit_vocabulary(s, err);
+    if (status) return status;
+    s->run_data = s->data;
+    s->run_data.description = json_deep_copy(s->data.description);
+    const char *data = json_string_value(json_object_get(s->run_data.description, "path"));
+    if (data && !strcmp(data, "data"))
+        (void)json_object_set_new(s->run_data.description, "path", json_string("../../data"));
+    return fit_vocabulary(s, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ results */
@@ -440,7 +447,8 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         if (!end) end = text + bytes;
         json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
-        const json_t *loss = json_object_get(json, "loss"), *validation = json_object_get(json, "validation");
+        const json_t *loss = json_object_get(json, "loss");
+        json_t *validation = json_object_get(json, "validation");
         int64_t step = json_integer_value(json_object_get(json, "step"));
         if (loss)
             smoothed =
@@ -457,7 +465,7 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         }
         const char *length;
         json_t *value;
-        json_object_foreach((json_t *)(uintptr_t)validation, length, value) {
+        json_object_foreach(validation, length, value) {
             if (!status)
                 status = append(w->s,
                                 json_pack("{s:s, s:s, s:s*, s:I, s:I, s:I, s:O}", "kind", "validation",
@@ -486,7 +494,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
         memset(training.training.multiples, 0, sizeof training.training.multiples);
     sia_train_job job = {.folder = folder,
                          .settings = &training,
-                         .data = &w->s->data,
+                         .data = &w->s->run_data,
                          .threads = w->s->inner_threads,
                          .resume = true,
                          .hook = train_hook,
@@ -566,6 +574,7 @@ sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
         if (!status && s.stopping) status = sia_fail(err, SIA_STOPPED, "stopped");
     }
     json_decref(s.finished);
+    json_decref(s.run_data.description);
     sia_train_data_close(&s.data);
     sia_free(s.parts);
     sia_run_close(s.run);

@@ -289,18 +289,17 @@ static sia_status open_data(state *s, json_t *description, sia_error *err) {
                       : sia_fail_memory(err, strlen(home), "path");
     }
     if (!status) status = absolute(description, home, err);
-    if (!status && s->tokenizer_text && bytes == s->tokenizer_bytes &&
-        memcmp(text, s->tokenizer_text, bytes) == 0 && json_equal(description, s->data.description)) {
-        free(text);
-    } else if (!status) {
+    bool same = !status && s->tokenizer_text && bytes == s->tokenizer_bytes &&
+                memcmp(text, s->tokenizer_text, bytes) == 0 && json_equal(description, s->data.description);
+    if (!status && !same) {
         free(s->tokenizer_text);
         s->tokenizer_text = text;
         s->tokenizer_bytes = bytes;
+        text = NULL;
         sia_train_data_close(&s->data);
         status = sia_train_data_open(&s->data, description, home, s->job->threads, err);
-    } else {
-        free(text);
     }
+    free(text);
     free(path);
     free(home);
     return status;
@@ -552,6 +551,7 @@ static sia_status all_runs(state *s, char **names, sia_error *err) {
         s->now = &u;
         status = u.folder ? work_on(s, err) : sia_fail_memory(err, strlen(names[i]), "path");
         free(u.folder);
+        s->now = NULL;
     }
     return status;
 }

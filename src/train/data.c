@@ -87,7 +87,7 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
     const char *named = json_string_value(json_object_get(description, "path"));
     if (!d->description || !kind)
         return sia_fail(err, SIA_FORMAT, "%s/config.json: no data is described", folder);
-    bool inside = named && !strcmp(named, "data"), generated = !strcmp(kind, "generated");
+    bool inside = named && named[0] != '/', generated = !strcmp(kind, "generated");
     if (!generated && !named)
         return sia_fail(err, SIA_FORMAT, "%s/config.json: the data has no path", folder);
     char *path = inside ? sia_folder_path(folder, named) : strdup(named ? named : "");
@@ -149,15 +149,15 @@ static sia_status tokenizer_from_source(sia_tokenizer **t, const sia_data_source
                                         uint32_t size, sia_error *err) {
     sia_source *source;
     sia_text texts[TOKENIZER_DOCUMENTS] = {{0}};
+    char *held[TOKENIZER_DOCUMENTS] = {0};
     sia_status status = sia_source_create(&source, seed, WORDS, err);
     if (status) return status;
     for (int i = 0; !status && i < TOKENIZER_DOCUMENTS; i++) {
-        char *text;
-        status = sia_source_document(source, (uint64_t)i, &text, &texts[i].size, err);
-        if (!status) texts[i].bytes = text;
+        status = sia_source_document(source, (uint64_t)i, &held[i], &texts[i].size, err);
+        texts[i].bytes = held[i];
     }
     if (!status) status = train_tokenizer(t, texts, TOKENIZER_DOCUMENTS, s, size, err);
-    for (int i = 0; i < TOKENIZER_DOCUMENTS; i++) free((char *)(uintptr_t)texts[i].bytes);
+    for (int i = 0; i < TOKENIZER_DOCUMENTS; i++) free(held[i]);
     sia_source_destroy(source);
     return status;
 }
@@ -179,7 +179,7 @@ static sia_status tokenizer_from_inputs(sia_tokenizer **t, const sia_data_source
     return status;
 }
 
-static sia_status save_tokenizer(const sia_tokenizer *t, const char *folder, sia_error *err) {
+sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, sia_error *err) {
     char *path = sia_folder_path(folder, "tokenizer.json");
     sia_status status =
         path ? sia_tokenizer_save(t, path, err) : sia_fail_memory(err, strlen(folder), "path");
@@ -229,6 +229,11 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
     char *path = sia_folder_path(folder, "data");
     sia_manifest manifest;
     bool tails;
+    /* A start that was killed may have left one; nothing refers to it yet. */
+    if (path && is_folder(path) && (status = sia_folder_remove(path, err))) {
+        free(path);
+        return status;
+    }
     sia_pack_options options = {
         .tokenizer = *tokenizer,
         .folder = path,
@@ -311,7 +316,7 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
         else
             status = prepare_text(&description, &tokenizer, s, folder, settings, err);
     }
-    if (!status && tokenizer) status = save_tokenizer(tokenizer, folder, err);
+    if (!status && tokenizer) status = sia_train_tokenizer_save(tokenizer, folder, err);
     sia_tokenizer_close(tokenizer);
     if (!status) status = sia_train_data_open(d, description, folder, s->threads, err);
     json_decref(description);

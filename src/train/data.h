@@ -38,11 +38,14 @@ typedef struct sia_data_source {
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *source, const char *folder,
                                   sia_settings *settings, sia_error *err);
 
-/* Opens what a description in the config.json of `folder` names. */
+/* Opens what a description in the config.json of `folder` names; a path that is not absolute starts there. */
 sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const char *folder, int threads,
                                sia_error *err);
 
 void sia_train_data_close(sia_train_data *d);
+
+/* As tokenizer.json of a run. */
+sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, sia_error *err);
 
 /* A sentence for people: "generated text, seed 0". Returns text. */
 char *sia_train_data_text(const sia_train_data *d, char *text, size_t room);

@@ -147,12 +147,11 @@ static sia_status read_multiples(sia_training_settings *t, const json_t *list, c
     return SIA_OK;
 }
 
-static sia_status read_training(sia_training_settings *t, const json_t *object, const char *name,
-                                sia_error *err) {
+static sia_status read_training(sia_training_settings *t, json_t *object, const char *name, sia_error *err) {
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: training is not a JSON object", name);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach(object, key, value) {
         const sia_field *field = sia_field_find(sia_training_fields, key);
         sia_status status = !strcmp(key, "multiples") ? read_multiples(t, value, name, err)
                             : field
@@ -163,9 +162,9 @@ static sia_status read_training(sia_training_settings *t, const json_t *object, 
     return SIA_OK;
 }
 
-sia_status sia_settings_read(sia_settings *s, const json_t *object, const char *name, sia_error *err) {
+sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, sia_error *err) {
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: not a JSON object", name);
-    const json_t *model = json_object_get(object, "model"), *training = json_object_get(object, "training");
+    json_t *model = json_object_get(object, "model"), *training = json_object_get(object, "training");
     sia_status status = model ? sia_model_config_read(&s->model, model, name, err) : SIA_OK;
     if (!status && training) status = read_training(&s->training, training, name, err);
     return status;

@@ -50,7 +50,7 @@ sia_schedule sia_settings_schedule(const sia_settings *s);
 json_t *sia_settings_json(const sia_settings *s);
 
 /* Sets what the object names; "model" and "training" may both be absent, other parts are left alone. */
-sia_status sia_settings_read(sia_settings *s, const json_t *object, const char *name, sia_error *err);
+sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, sia_error *err);
 
 /* "1x,4x,16x" to multiples. */
 sia_status sia_multiples_parse(const char *text, int64_t multiples[SIA_MAX_LENGTHS], sia_error *err);

@@ -359,6 +359,8 @@ static sia_status begin(state *s, sia_error *err) {
     sia_status status = sia_settings_complete(&s->settings, err);
     if (!status && begun) status = same_settings(s, err);
     if (!status) status = open_data(s, begun, err);
+    if (!status && !begun && s->job->data && s->data->tokenizer)
+        status = sia_train_tokenizer_save(s->data->tokenizer, folder, err);
     if (!status && !begun) status = config_write(s, err);
     if (status) return status;
     s->batches = (sia_batches){.corpus = s->data->train,

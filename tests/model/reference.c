@@ -56,6 +56,7 @@ static void attention(const reference *r, int layer, int64_t n, double *x) {
     }
     for (int64_t i = 0; i < n * c->heads; i++) norm(q + i * d, q + i * d, d);
     for (int64_t i = 0; i < n * c->kv_heads; i++) norm(k + i * d, k + i * d, d);
+    if (r->look) r->look(r->look_context, layer, n, q, k);
     oracle o = {.scheme = r->scheme,
                 .config = r->attention,
                 .span = {.batch = 1, .q_len = n, .k_len = n},

@@ -7,11 +7,17 @@
 
 #include "model/model.h"
 
+/* Sees what a layer's attention is given: q [length, heads, head_dim], k [length, kv_heads, head_dim], after their
+ * norms. */
+typedef void reference_look(void *context, int layer, int64_t length, const double *q, const double *k);
+
 typedef struct reference {
     const sia_model *m;
     sia_attention_config attention; /* complete */
     sia_scheme scheme;
-    double **values; /* [tensors], copied from the model; may be changed */
+    double **values;      /* [tensors], copied from the model; may be changed */
+    reference_look *look; /* or NULL */
+    void *look_context;
 } reference;
 
 reference reference_create(const sia_model *m);

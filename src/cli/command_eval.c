@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia eval: the loss of a model by length and by position. */
+#include "cli/commands.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "cli/bench.h"
+#include "cli/model.h"
+#include "cli/progress.h"
+#include "data/windows.h"
+#include "eval/loss.h"
+#include "eval/text.h"
+#include "model/session.h"
+#include "train/run.h"
+
+typedef struct job {
+    const cli_args *args;
+    cli_model model;
+    sia_eval_text text;
+    sia_windows *windows;
+    sia_run *run; /* to record in; or NULL */
+    sia_lengths lengths;
+    sia_loss_eval eval;
+    const char *scheme;
+    cli_progress progress;
+    int at; /* the length that is evaluated */
+} job;
+
+static int show_progress(void *context, const char *phase, double done) {
+    (void)phase;
+    job *j = context;
+    cli_progress_update(&j->progress, (j->at + done) * j->progress.total / j->lengths.count);
+    return cli_stopped();
+}
+
+/* -------------------------------------------------------------------------------------------------- report */
+
+static double peak_megabytes(void) {
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024 / 1e6;
+}
+
+static json_t *bins_json(const sia_loss_result *r) {
+    json_t *bins = json_array();
+    for (int i = 0; i < r->bin_count; i++)
+        (void)json_array_append_new(bins,
+                                    json_pack("{s:I, s:I, s:f}", "from", (json_int_t)r->bins[i].from, "to",
+                                              (json_int_t)r->bins[i].to, "loss", r->bins[i].loss));
+    return bins;
+}
+
+/* A line for stdout, for the run's log, or both; takes the object. */
+static sia_status put_line(job *j, json_t *object, sia_error *err) {
+    if (!object) return sia_fail(err, SIA_NUMBER, "a figure is not finite");
+    sia_status status = SIA_OK;
+    if (j->run) {
+        char *line = json_dumps(object, JSON_REAL_PRECISION(9));
+        status =
+            line ? sia_run_append(j->run, SIA_RUN_EVAL, line, err) : sia_fail_memory(err, 256, "eval.jsonl");
+        free(line);
+    }
+    if (!status && cli_flag(j->args, "json"))
+        status = cli_json_line(object, err);
+    else
+        json_decref(object);
+    return status;
+}
+
+static sia_status put_lines(job *j, const sia_loss_result *r, double seconds, sia_error *err) {
+    json_int_t seed = (json_int_t)sia_model_settings(j->model.m)->seed, step = (json_int_t)j->model.step;
+    sia_status status = put_line(
+        j,
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f}", "kind", "eval",
+                  "scheme", j->scheme, "seed", seed, "step", step, "length", (json_int_t)r->length, "loss",
+                  r->mean.loss, "error", r->mean.error, "perplexity", exp(r->mean.loss), "tokens",
+                  (json_int_t)r->mean.tokens, "windows", (json_int_t)sia_windows_count(j->windows), "seconds",
+                  seconds, "tokens_s", (double)r->mean.tokens / seconds, "cache", cli_text(j->args, "cache"),
+                  "peak_mb", peak_megabytes()),
+        err);
+    if (!status && r->bin_count)
+        status = put_line(j,
+                          json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "kind", "position", "scheme", j->scheme,
+                                    "seed", seed, "step", step, "length", (json_int_t)r->length, "bins",
+                                    bins_json(r)),
+                          err);
+    return status;
+}
+
+static void print_head(const job *j) {
+    printf("%s, %s, step %lld: %lld window%s of %lld tokens\n\n%10s %9s %9s %11s %12s %10s\n", j->model.path,
+           j->scheme, (long long)j->model.step, (long long)sia_windows_count(j->windows),
+           sia_windows_count(j->windows) == 1 ? "" : "s", (long long)j->eval.longest, "length", "loss",
+           "std error", "perplexity", "tokens", "tokens/s");
+}
+
+static void print_row(const sia_loss_result *r, double seconds) {
+    printf("%10lld %9.4f ", (long long)r->length, r->mean.loss);
+    if (r->mean.error > 0)
+        printf("%9.4f", r->mean.error);
+    else
+        printf("%9s", "-"); /* of one window nothing can be said */
+    printf(" %11.3f %12lld %10.0f\n", exp(r->mean.loss), (long long)r->mean.tokens,
+           (double)r->mean.tokens / seconds);
+}
+
+static void print_bins(const sia_loss_result *r) {
+    printf("\nlength %lld, loss by position\n", (long long)r->length);
+    for (int i = 0; i < r->bin_count; i++)
+        printf("%10lld - %-9lld %9.4f\n", (long long)r->bins[i].from, (long long)r->bins[i].to - 1,
+               r->bins[i].loss);
+}
+
+/* ------------------------------------------------------------------------------------------------ evaluating */
+
+static sia_status evaluate(job *j, sia_error *err) {
+    bool json = cli_flag(j->args, "json");
+    sia_loss_result *results = calloc((size_t)j->lengths.count, sizeof *results);
+    if (!results) return sia_fail_memory(err, sizeof *results, "results");
+    sia_status status = SIA_OK;
+    double tokens = (double)sia_windows_count(j->windows) * (double)j->eval.longest * j->lengths.count;
+    if (!json) print_head(j);
+    cli_progress_start(&j->progress, "eval", tokens, "k tokens", 1e3);
+    for (j->at = 0; !status && j->at < j->lengths.count; j->at++) {
+        sia_loss_result *r = &results[j->at];
+        double started = cli_seconds();
+        (void)fflush(stdout);
+        status = sia_eval_loss(j->model.m, &j->eval, j->lengths.list[j->at], r, err);
+        double seconds = cli_seconds() - started;
+        if (!status && !json && j->progress.width) fprintf(stderr, "\r%*s\r", j->progress.width, "");
+        if (!status && !json) print_row(r, seconds);
+        if (!status) status = put_lines(j, r, seconds, err);
+    }
+    cli_progress_end(&j->progress);
+    for (int i = 0; !status && !json && i < j->lengths.count; i++)
+        if (results[i].bin_count) print_bins(&results[i]);
+    free(results);
+    if (!status && !cli_flag(j->args, "quiet"))
+        fprintf(stderr, "at most %.0f MB of memory\n", peak_megabytes());
+    return status;
+}
+
+/* The scheme in its canonical form, so that lines can be compared. */
+static sia_status name_scheme(job *j, char name[SIA_SCHEME_NAME], sia_error *err) {
+    sia_scheme scheme;
+    const char *given = cli_text(j->args, "scheme");
+    j->scheme = sia_model_settings(j->model.m)->scheme;
+    if (!given) return SIA_OK;
+    sia_status status = sia_scheme_parse(given, &scheme, err);
+    if (!status) j->eval.scheme = j->scheme = sia_scheme_name(scheme, name);
+    /* Refused before the text is read. */
+    if (!status) status = sia_model_set_scheme(j->model.m, j->scheme, 0, err);
+    return status;
+}
+
+static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) {
+    const sia_model_config *config = sia_model_settings(j->model.m);
+    j->eval = (sia_loss_eval){
+        .positions = cli_flag(j->args, "positions"), .progress = show_progress, .progress_context = j};
+    sia_status status = sia_type_parse(cli_text(j->args, "cache"), &j->eval.cache, err);
+    if (!status) status = name_scheme(j, scheme, err);
+    if (!status)
+        status = sia_lengths_parse(&j->lengths, cli_text(j->args, "lengths"), config->train_len, err);
+    if (!status && cli_flag(j->args, "record")) status = sia_run_open(&j->run, j->model.run, err);
+    sia_eval_source source = {.path = cli_text(j->args, "data"),
+                              .run = j->model.run,
+                              .tokenizer = j->model.tokenizer,
+                              .vocabulary = config->vocabulary,
+                              .threads = (int)cli_int(j->args, "threads"),
+                              .stopped = cli_stopped};
+    if (!status) status = sia_eval_text_open(&j->text, &source, err);
+    if (status) return status;
+    j->eval.longest = sia_lengths_longest(&j->lengths);
+    int64_t windows = cli_int(j->args, "windows");
+    if (cli_flag(j->args, "join"))
+        status = sia_windows_join(&j->windows, j->text.corpus, j->eval.longest, windows, err);
+    else
+        status = sia_windows_create(&j->windows, j->text.corpus, j->eval.longest, windows, err);
+    j->eval.windows = j->windows;
+    return status;
+}
+
+static int run(const cli_args *args) {
+    char **operands, scheme[SIA_SCHEME_NAME];
+    if (cli_operands(args, &operands) != 1)
+        return cli_usage(args, "want one MODEL: a run, a checkpoint or a model.safetensors");
+    if (cli_flag(args, "record") && !cli_is_run(operands[0]))
+        return cli_usage(args, "--record: %s is not the folder of a run", operands[0]);
+    if (cli_flag(args, "quiet")) cli_progress_silence();
+    cli_catch_stop();
+    sia_error err;
+    job j = {.args = args};
+    sia_status status = cli_model_open(&j.model, operands[0], cli_text(args, "tokenizer"),
+                                       (int)cli_int(args, "threads"), &err);
+    if (!status) status = prepare(&j, scheme, &err);
+    if (!status) status = evaluate(&j, &err);
+    sia_windows_destroy(j.windows);
+    sia_eval_text_close(&j.text);
+    sia_run_close(j.run);
+    cli_model_close(&j.model);
+    return status ? cli_fail(&err) : CLI_DONE;
+}
+
+static const cli_option options[] = {
+    {"lengths", CLI_TEXT, "LIST", "1x,4x,16x", "multiples of the training length, or tokens", 0, 0},
+    {"data", CLI_TEXT, "PATH", NULL, "text, a packed folder, shards, - for stdin [the run's validation text]",
+     0, 0},
+    {"windows", CLI_INT, "N", "16", "windows of the longest length, at most; 0: all", .min = 0,
+     .max = 1 << 30},
+    {"join", CLI_FLAG, NULL, NULL, "windows may run from one document into the next", 0, 0},
+    {"positions", CLI_FLAG, NULL, NULL, "the loss by position too", 0, 0},
+    {"scheme", CLI_TEXT, "SCHEME", NULL, "rope+ntk or rope+yarn for a model that was trained with rope", 0,
+     0},
+    {"cache", CLI_TEXT, "f32|f16|int8", "f32", "the type of the KV cache", 0, 0},
+    {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json [the run's]", 0, 0},
+    {"record", CLI_FLAG, NULL, NULL, "append the results to the run's eval.jsonl", 0, 0},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, in place of the table", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0},
+    {0}};
+
+const cli_command command_eval = {
+    .name = "eval",
+    .summary = "The loss of a model by length, and by position",
+    .examples = "  sia eval runs/first\n"
+                "  sia eval runs/first --lengths 1x,16x,64x --positions --data books.txt\n"
+                "  sia eval runs/rope --scheme rope+ntk\n"
+                "  sia data generate --documents 100 | sia eval runs/first --data - --join --lengths "
+                "1048576 --windows 1\n",
+    .operands = "MODEL",
+    .options = options,
+    .notes = "MODEL is the folder of a run (its newest checkpoint that is whole), of a checkpoint, or a "
+             "model.safetensors.\n"
+             "The same tokens are scored at every length: windows of the longest length, read whole or in "
+             "parts. The standard error is that of the mean over windows.\n"
+             "A text goes through the model in chunks, with a KV cache: memory grows with the length by "
+             "that of the cache alone.\n",
+    .run = run,
+};

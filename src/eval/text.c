@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/folder.h"
+#include "data/inputs.h"
+#include "data/shard.h"
+#include "train/train.h"
+
+/* ------------------------------------------------------------------------------------------------ text */
+
+typedef struct growing {
+    uint16_t *tokens;
+    size_t count, room;
+} growing;
+
+static sia_status add(growing *g, const uint32_t *ids, size_t count, sia_error *err) {
+    if (count > g->room - g->count) {
+        size_t room = 2 * (g->count + count);
+        uint16_t *larger = realloc(g->tokens, room * sizeof *larger);
+        if (!larger) return sia_fail_memory(err, room * sizeof *larger, "tokens");
+        g->tokens = larger;
+        g->room = room;
+    }
+    for (size_t i = 0; i < count; i++) g->tokens[g->count + i] = (uint16_t)ids[i];
+    g->count += count;
+    return SIA_OK;
+}
+
+/* An end-of-text token, then the document. */
+static sia_status add_document(growing *g, const sia_eval_source *s, sia_text document, sia_error *err) {
+    uint32_t mark = sia_tokenizer_end_of_text(s->tokenizer);
+    uint32_t *ids = malloc(document.size * sizeof *ids);
+    size_t count = 0;
+    if (!ids) return sia_fail_memory(err, document.size * sizeof *ids, "tokens");
+    sia_status status = sia_tokenizer_encode_parallel(s->tokenizer, s->threads, document.bytes, document.size,
+                                                      ids, &count, err);
+    if (!status) status = add(g, &mark, 1, err);
+    if (!status) status = add(g, ids, count, err);
+    free(ids);
+    return status;
+}
+
+static sia_status add_file(growing *g, const sia_eval_source *s, const sia_input *input, sia_error *err) {
+    sia_input_text text;
+    sia_text document;
+    size_t at = 0;
+    sia_status status = sia_input_open(input, &text, err);
+    if (status) return status;
+    while (!status && sia_next_document(text.bytes, text.size, false, &at, &document)) {
+        status = add_document(g, s, document, err);
+        if (!status && s->stopped && s->stopped()) status = sia_fail(err, SIA_STOPPED, "stopped");
+    }
+    sia_input_close(&text);
+    return status;
+}
+
+static sia_status open_text(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
+    if (!s->tokenizer)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "%s is text, and the model has no tokenizer.json beside it: want "
+                        "a tokenizer",
+                        s->path);
+    if (sia_tokenizer_size(s->tokenizer) > 65536)
+        return sia_fail(err, SIA_ARGUMENT, "the tokenizer has %u tokens: want at most 65536",
+                        sia_tokenizer_size(s->tokenizer));
+    sia_inputs inputs = {.stopped = s->stopped};
+    growing g = {0};
+    sia_status status = sia_inputs_add(&inputs, s->path, false, err);
+    for (int64_t i = 0; !status && i < inputs.count; i++) status = add_file(&g, s, &inputs.list[i], err);
+    sia_inputs_free(&inputs);
+    t->tokens = g.tokens;
+    if (!status && !g.count) status = sia_fail(err, SIA_FORMAT, "%s: nothing but white space", s->path);
+    if (!status)
+        status = sia_corpus_borrow(&t->own, g.tokens, (int64_t)g.count,
+                                   &(sia_corpus_config){.tokenizer = s->tokenizer, .scan = 1}, err);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ choosing */
+
+/* Whether the path names tokens: a packed folder, a shard, a pattern. */
+static bool is_packed(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) return strpbrk(path, "*?[") != NULL;
+    bool packed = false;
+    if (S_ISDIR(info.st_mode)) {
+        char *manifest = sia_folder_path(path, "data.json");
+        packed = manifest && stat(manifest, &info) == 0;
+        free(manifest);
+    } else if (S_ISREG(info.st_mode)) {
+        sia_map map;
+        if (sia_map_open(&map, path, NULL) == SIA_OK) {
+            packed = sia_shard_looks_like(map.bytes, map.size);
+            sia_map_close(&map);
+        }
+    }
+    return packed;
+}
+
+/* The validation part of the run's own data. */
+static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
+    sia_settings settings;
+    json_t *description = NULL;
+    if (!s->run) return sia_fail(err, SIA_ARGUMENT, "want the text to evaluate on");
+    sia_status status = sia_train_config_read(s->run, &settings, &description, err);
+    if (status) return status;
+    status = sia_train_data_open(&t->run, description, s->run, s->threads, err);
+    json_decref(description);
+    if (!status && !t->run.val)
+        status = sia_fail(err, SIA_ARGUMENT, "%s: was trained without validation text: name a text", s->run);
+    return status;
+}
+
+sia_status sia_eval_text_open(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
+    *t = (sia_eval_text){0};
+    if (s->tokenizer && sia_tokenizer_size(s->tokenizer) > s->vocabulary)
+        return sia_fail(err, SIA_ARGUMENT, "the tokenizer has %u tokens, the model's vocabulary ends at %u",
+                        sia_tokenizer_size(s->tokenizer), s->vocabulary);
+    sia_status status;
+    if (!s->path)
+        status = open_run(t, s, err);
+    else if (strcmp(s->path, "-") != 0 && is_packed(s->path))
+        status = sia_corpus_open(
+            &t->own, s->path, &(sia_corpus_config){.part = "val", .tokenizer = s->tokenizer, .scan = 1}, err);
+    else
+        status = open_text(t, s, err);
+    t->corpus = t->own ? t->own : t->run.val;
+    if (!status && sia_corpus_vocabulary(t->corpus) > s->vocabulary)
+        status = sia_fail(err, SIA_ARGUMENT, "the text has a vocabulary of %u, the model's ends at %u",
+                          sia_corpus_vocabulary(t->corpus), s->vocabulary);
+    return status;
+}
+
+void sia_eval_text_close(sia_eval_text *t) {
+    sia_corpus_close(t->own);
+    sia_train_data_close(&t->run);
+    free(t->tokens);
+    *t = (sia_eval_text){0};
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia compare: which trainings a list of schemes needs, that a study which was stopped ends in the same results
+ * as one that was not, that threads do not matter, and what is refused. */
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "commands.h"
+#include "study/compare.h"
+
+/* Seconds for a whole study. */
+#define SMALL                                                                                              \
+    " --layers 1 --width 16 --heads 2 --vocabulary 300 --train-len 16 --batch 4 --steps 12 --save-every 3" \
+    " --eval-windows 4 --schemes rope,rope+ntk,rope+yarn,si+prope,logn+prope"
+
+static void trained_schemes(void **state) {
+    (void)state;
+    const struct {
+        const char *scheme, *trained;
+    } cases[] = {{"rope", "rope"},          {"rope+ntk", "rope"},          {"yarn", "rope"},
+                 {"logn+ntk", "logn+rope"}, {"si+prope", "si+prope"},      {"alibi", "alibi"},
+                 {"nope", "nope"},          {"sharp+prope", "sharp+prope"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[SIA_SCHEME_NAME];
+        assert_int_equal(sia_trained_scheme(cases[i].scheme, name, NULL), SIA_OK);
+        assert_string_equal(name, cases[i].trained);
+    }
+    assert_int_equal(sia_trained_scheme("si+alibi", (char[SIA_SCHEME_NAME]){0}, NULL), SIA_SCHEME);
+}
+
+/* The results of a study: {"scheme|seed": {"16": loss, ...}}, and how many lines there were. */
+static json_t *results_of(const char *folder, int *lines) {
+    char path[256], line[65536];
+    (void)snprintf(path, sizeof path, "%s/%s/compare.jsonl", command_folder, folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    json_t *results = json_object();
+    *lines = 0;
+    while (fgets(line, sizeof line, file)) {
+        json_t *json = json_loads(line, 0, NULL);
+        assert_non_null(json);
+        const char *kind = json_string_value(json_object_get(json, "kind"));
+        if (!strcmp(kind, "result")) {
+            char key[64];
+            (void)snprintf(key, sizeof key, "%s|%lld", json_string_value(json_object_get(json, "scheme")),
+                           (long long)json_integer_value(json_object_get(json, "seed")));
+            assert_null(json_object_get(results, key)); /* nothing twice */
+            (void)json_object_set(results, key, json_object_get(json, "loss"));
+            ++*lines;
+        }
+        json_decref(json);
+    }
+    (void)fclose(file);
+    return results;
+}
+
+static int run_quietly(const char *command) {
+    char output[65536];
+    int code = run_command(command, output, sizeof output);
+    if (code != 0 && code != 130 && code != 137) print_error("%s\n", output);
+    return code;
+}
+
+static void whole_study(void **state) {
+    (void)state;
+    assert_int_equal(run_quietly("$SIA compare --out one --threads 1 --quiet" SMALL), 0);
+    assert_int_equal(run_quietly("test -s one/report.html && test $(ls one/runs | wc -l) = 3"), 0);
+    int lines;
+    json_t *one = results_of("one", &lines);
+    assert_int_equal(lines, 5);
+    const json_t *rope = json_object_get(one, "rope|0"), *ntk = json_object_get(one, "rope+ntk|0");
+    /* At the training length NTK is rope; beyond it, it is not. */
+    assert_true(json_equal(json_object_get(rope, "16"), json_object_get(ntk, "16")));
+    assert_false(json_equal(json_object_get(rope, "256"), json_object_get(ntk, "256")));
+
+    /* Two at a time, and with kills on the way: the same figures. */
+    assert_int_equal(run_quietly("$SIA compare --out two --threads 2 --quiet" SMALL), 0);
+    json_t *two = results_of("two", &lines);
+    assert_true(json_equal(one, two));
+    for (int i = 1; i <= 5; i++) {
+        char command[512];
+        (void)snprintf(command, sizeof command,
+                       "timeout -s %s 0.%d $SIA compare --out killed --threads 2 --quiet" SMALL,
+                       i % 2 ? "KILL" : "INT", i + 1);
+        (void)run_quietly(command);
+    }
+    assert_int_equal(run_quietly("$SIA compare --out killed --threads 2 --quiet" SMALL), 0);
+    json_t *killed = results_of("killed", &lines);
+    assert_true(json_equal(one, killed));
+
+    /* More seeds are added to what is there. */
+    assert_int_equal(run_quietly("$SIA compare --out one --seeds 2 --quiet" SMALL), 0);
+    json_t *more = results_of("one", &lines);
+    assert_int_equal(lines, 10);
+    assert_true(json_equal(json_object_get(more, "rope|0"), rope));
+    assert_false(json_equal(json_object_get(more, "rope|1"), rope));
+    json_decref(one);
+    json_decref(two);
+    json_decref(killed);
+    json_decref(more);
+}
+
+static void command_lines(void **state) {
+    (void)state;
+    const command_case cases[] = {
+        {"$SIA compare", 2, "want --out FOLDER"},
+        {"$SIA compare --out x --schemes rope,rope", 2, "there twice"},
+        {"$SIA compare --out x --schemes si+alibi", 2, "alibi"},
+        {"$SIA compare --out x --sweep tau", 2, "NAME=VALUE"},
+        {"$SIA compare --out x --sweep tau=1,b", 2, "numbers with commas"},
+        {"$SIA compare --out x --sweep colour=1 --schemes rope", 2, "'colour': want the name of a number"},
+        {"$SIA compare --out x --sweep tau=-1 --schemes rope", 2, "sweep tau=-1: want"},
+        {"$SIA compare --out x --lengths 4", 2, "like 1x,4x,16x"},
+        {"$SIA compare --out x none.txt", 1, "none.txt"},
+        {"$SIA compare --out one --steps 9", 2, "holds a study with other settings"},
+        {"$SIA compare --out s --quiet --json --schemes si+prope --sweep tau=1,10 --layers 1 --width 16 "
+         "--heads 2 "
+         "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
+         0, "\"variant\": \"tau=10\""},
+    };
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trained_schemes), cmocka_unit_test(whole_study),
+                                       cmocka_unit_test(command_lines)};
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}
