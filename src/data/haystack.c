@@ -101,9 +101,8 @@ static void put_city(pieces *p, const char *city) {
 
 /* Pieces that the splitting pattern would cut apart anyway may be encoded one by one: the ids are those of
  * the whole sentence. */
-static void put_needle(pieces *p, sia_needle *needle) {
+static void put_sentence(pieces *p, const sia_needle *needle) {
     char text[32];
-    needle->first = p->count;
     put_text(p, " The special magic");
     put_city(p, needle->city);
     put_text(p, " number is");
@@ -115,6 +114,24 @@ static void put_needle(pieces *p, sia_needle *needle) {
         put_text(p, text);
     }
     put_text(p, ".");
+}
+
+/* City and number as the answer has them. */
+static void put_pair(pieces *p, const sia_needle *needle) {
+    put_text(p, needle->city);
+    put_text(p, "=");
+    put_number(p, needle->number);
+}
+
+static void put_needle(pieces *p, sia_needle *needle) {
+    needle->first = p->count;
+    if (p->h->literal) {
+        put_text(p, " ");
+        put_pair(p, needle);
+        put_text(p, ";");
+    } else {
+        put_sentence(p, needle);
+    }
     needle->count = p->count - needle->first;
 }
 
@@ -131,9 +148,7 @@ static void put_answer(pieces *p, sia_needle *needles, int count) {
     for (int i = 0; i < count; i++) {
         if (i) put_text(p, ";");
         needles[i].answer_first = p->count;
-        put_text(p, needles[i].city);
-        put_text(p, "=");
-        put_number(p, needles[i].number);
+        put_pair(p, &needles[i]);
         needles[i].answer_count = p->count - needles[i].answer_first;
     }
 }

@@ -29,8 +29,9 @@ typedef struct sia_haystack {
     int digits;                     /* [7] of a number; the first is not 0 */
     bool name_cities;               /* the question names them */
     bool one_token_a_digit;         /* numbers are not merged into longer tokens */
-    bool alike; /* cities and numbers are the same tokens in text and answer: a space before one, which most
+    bool alike;   /* cities and numbers are the same tokens in text and answer: a space before one, which most
                    tokenizers make a part of its first token, stays by itself */
+    bool literal; /* a needle is not a sentence, but stands in the text as in the answer: "Lima=4830172;" */
     bool validation;   /* cities and numbers that training never shows */
     bool known_cities; /* validation with the cities of training; its numbers stay others */
     uint64_t seed;

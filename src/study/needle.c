@@ -34,6 +34,7 @@ const sia_field sia_needle_fields[] = {
     {"name_cities", SIA_FIELD_BOOL, AT(name_cities), 0, 1, NULL},
     {"one_token_a_digit", SIA_FIELD_BOOL, AT(one_token_a_digit), 0, 1, NULL},
     {"alike", SIA_FIELD_BOOL, AT(alike), 0, 1, NULL},
+    {"literal", SIA_FIELD_BOOL, AT(literal), 0, 1, NULL},
     {"new_cities", SIA_FIELD_BOOL, AT(new_cities), 0, 1, NULL},
     {0}};
 
@@ -315,6 +316,7 @@ static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t l
                           .name_cities = t->name_cities,
                           .one_token_a_digit = t->one_token_a_digit,
                           .alike = t->alike,
+                          .literal = t->literal,
                           .known_cities = !t->new_cities,
                           .seed = t->seed};
 }
