@@ -17,8 +17,9 @@
 #include "report/report.h"
 #include "study/compare.h"
 
-/* Table 1 of the paper, and the control for sharpness. */
-#define TABLE_1 "rope,prope,nope,rope+ntk,rope+yarn,logn+rope,logn+prope,logn+ntk,alibi,si+prope,sharp+prope"
+/* What --schemes calls table1: Table 1 of the paper, and the control for sharpness. */
+static const char table_1[] =
+    "rope,prope,nope,rope+ntk,rope+yarn,logn+rope,logn+prope,logn+ntk,alibi,si+prope,sharp+prope";
 
 enum { MAX_ROWS = CLI_MAX_LIST * SIA_MAX_VARIANTS };
 
@@ -157,6 +158,27 @@ static void print_table(const table *t) {
           stderr);
 }
 
+/* The words of --schemes, table1 among them standing for its own. */
+static int parse_schemes(const cli_args *args, char *room, size_t bytes, const char **schemes, int *count) {
+    char given[1024];
+    const char *words[CLI_MAX_LIST];
+    int word_count, code = cli_word_list(args, "schemes", given, sizeof given, words, &word_count);
+    if (code) return code;
+    room[0] = 0;
+    for (int i = 0; i < word_count; i++) {
+        size_t used = strlen(room);
+        const char *word = strcmp(words[i], "table1") ? words[i] : table_1;
+        if (snprintf(room + used, bytes - used, "%s%s", i ? "," : "", word) >= (int)(bytes - used))
+            return cli_usage(args, "--schemes: too many");
+    }
+    *count = 0;
+    for (char *word = strtok(room, ","); word; word = strtok(NULL, ",")) {
+        if (*count == CLI_MAX_LIST) return cli_usage(args, "--schemes: want %d at most", CLI_MAX_LIST);
+        schemes[(*count)++] = word;
+    }
+    return CLI_DONE;
+}
+
 /* "tau=0.01,0.1,1" */
 static int parse_sweep(const cli_args *args, const char *text, char name[48], sia_compare_job *job) {
     const char *equals = strchr(text, '='), *at = equals ? equals + 1 : text;
@@ -215,7 +237,7 @@ static int run(const cli_args *args) {
     int code = cli_settings(args, NULL, &settings);
     sia_compare_job job = {
         .folder = out, .settings = &settings, .schemes = schemes, .seeds = cli_int(args, "seeds")};
-    if (!code) code = cli_word_list(args, "schemes", room, sizeof room, schemes, &job.scheme_count);
+    if (!code) code = parse_schemes(args, room, sizeof room, schemes, &job.scheme_count);
     if (!code && cli_given(args, "sweep")) code = parse_sweep(args, cli_text(args, "sweep"), sweep, &job);
     if (code) return code;
     table *t = calloc(1, sizeof *t);
@@ -254,7 +276,8 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"out", CLI_TEXT, "FOLDER", NULL, "the folder of the study", 0, 0},
-    {"schemes", CLI_TEXT, "LIST", TABLE_1, "what to compare", 0, 0},
+    {"schemes", CLI_TEXT, "LIST", "table1",
+     "what to compare; table1: those of the paper's Table 1, and sharp+prope", 0, 0},
     {"seeds", CLI_INT, "N", "1", "trainings of each, for means and standard errors", 1, 100},
     {"sweep", CLI_TEXT, "NAME=LIST", NULL, "train each with several values of a setting: tau=0.1,1,10", 0, 0},
     CLI_MODEL_OPTIONS,

@@ -141,6 +141,7 @@ static sia_status evaluate(job *j, sia_error *err) {
     for (int i = 0; !status && !json && i < j->lengths.count; i++)
         if (results[i].bin_count) print_bins(&results[i]);
     free(results);
+    (void)fflush(stdout); /* the table stands before the last line when both go to one place */
     if (!status && !cli_flag(j->args, "quiet"))
         fprintf(stderr, "at most %.0f MB of memory\n", peak_megabytes());
     return status;

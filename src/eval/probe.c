@@ -219,11 +219,12 @@ static void pair_task(void *context, int64_t task, int worker) {
     float *base = pairs_of(s, layer, head, SIA_PROBE_BASE) + at;
     float *rotary = pairs_of(s, layer, head, SIA_PROBE_ROTARY) + at;
     float *final = pairs_of(s, layer, head, SIA_PROBE_FINAL) + at;
+    int64_t position, key;
     query q;
+    sia_probe_pair(s->p, s->options->seed, s->window, first, &position, &key);
+    query_begin(s, head, position, &q);
     for (int i = 0; i < SIA_PROBE_KEYS; i++) {
-        int64_t position, key;
         sia_probe_pair(s->p, s->options->seed, s->window, first + i, &position, &key);
-        if (i == 0) query_begin(s, head, position, &q);
         const float *k = s->view->k + key * c->kv_heads * c->head_dim + q.key;
         double turned = turned_dot(s, &q, key);
         base[i] = (float)(dot(q.q, k, c->head_dim) / sqrt(c->head_dim));
@@ -239,7 +240,7 @@ static void logits_task(void *context, int64_t task, int worker) {
     sia_probe_logits *l = &s->p->logits[task];
     float *x = s->pairs + task * s->p->pairs;
     int64_t n = s->p->pairs;
-    double sum = 0, second = 0, fourth = 0, within = 0;
+    double sum = 0, second = 0, fourth = 0, within = 0, queries = (double)n / SIA_PROBE_KEYS;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i];
     l->mean = sum / (double)n;
     for (int64_t i = 0; i < n; i++) {
@@ -254,7 +255,7 @@ static void logits_task(void *context, int64_t task, int worker) {
             within += ((double)x[i + j] - of_query) * ((double)x[i + j] - of_query);
     }
     l->variance = second / (double)(n - 1);
-    l->within = within / ((double)(n / SIA_PROBE_KEYS) * (SIA_PROBE_KEYS - 1));
+    l->within = within / (queries * (SIA_PROBE_KEYS - 1));
     l->kurtosis = second > 0 ? fourth * (double)n / (second * second) - 3 : 0;
     if (!isfinite(sum) || !isfinite(second)) return; /* the caller looks */
     sia_sort_floats(x, n);

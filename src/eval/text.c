@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "data/inputs.h"
+#include "data/manifest.h"
 #include "data/shard.h"
 #include "train/train.h"
 
@@ -107,6 +108,13 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
     sia_settings settings;
     json_t *description = NULL;
     if (!s->run) return sia_fail(err, SIA_ARGUMENT, "want the text to evaluate on");
+    char *config = sia_folder_path(s->run, "config.json");
+    struct stat info;
+    bool there = config && stat(config, &info) == 0;
+    free(config);
+    if (!there)
+        return sia_fail(err, SIA_ARGUMENT, "%s: no run is there, hence no validation text: name some text",
+                        s->run);
     sia_status status = sia_train_config_read(s->run, &settings, &description, err);
     if (status) return status;
     status = sia_train_data_open(&t->run, description, s->run, s->threads, err);
@@ -114,6 +122,21 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
     if (!status && !t->run.val)
         status = sia_fail(err, SIA_ARGUMENT, "%s: was trained without validation text: name a text", s->run);
     return status;
+}
+
+/* The part for validation, where there is one. */
+static sia_status open_packed(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
+    const char *part = NULL; /* shards have none */
+    struct stat info;
+    if (stat(s->path, &info) == 0 && S_ISDIR(info.st_mode)) {
+        sia_manifest manifest;
+        sia_status status = sia_manifest_read(&manifest, s->path, err);
+        if (status) return status;
+        part = sia_part_names[manifest.parts[SIA_PART_VAL].shard_count ? SIA_PART_VAL : SIA_PART_TRAIN];
+        sia_manifest_free(&manifest);
+    }
+    return sia_corpus_open(&t->own, s->path,
+                           &(sia_corpus_config){.part = part, .tokenizer = s->tokenizer, .scan = 1}, err);
 }
 
 sia_status sia_eval_text_open(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
@@ -125,8 +148,7 @@ sia_status sia_eval_text_open(sia_eval_text *t, const sia_eval_source *s, sia_er
     if (!s->path)
         status = open_run(t, s, err);
     else if (strcmp(s->path, "-") != 0 && is_packed(s->path))
-        status = sia_corpus_open(
-            &t->own, s->path, &(sia_corpus_config){.part = "val", .tokenizer = s->tokenizer, .scan = 1}, err);
+        status = open_packed(t, s, err);
     else
         status = open_text(t, s, err);
     t->corpus = t->own ? t->own : t->run.val;

@@ -24,9 +24,9 @@ static const command_case cases[] = {
     {"$SIA eval run/step-000007 --data text " QUICK, 0, "perplexity"},
     {"$SIA eval run/step-000007/model.safetensors --data - " QUICK " < text", 0, "perplexity"},
     {"$SIA eval run --data text --positions " QUICK, 0, "        32 - 63"},
-    {"$SIA eval run --data text --scheme ntk " QUICK, 0, "run, ntk, step 7"},
+    {"$SIA eval run --data text --scheme ntk " QUICK, 0, "run, rope+ntk, step 7"},
     {"$SIA eval run --data text --lengths 1x,4x --windows 1", 0, "        64 "},
-    {"$SIA eval run --data many --join " QUICK, 0, "windows of 64 tokens"},
+    {"$SIA eval run --data many --join " QUICK, 0, "1 window of 64 tokens"},
     {"$SIA eval run --data text --json " QUICK " 2>/dev/null | grep -c '^{.*\"loss\"'", 0, "2\n"},
     {"a=$($SIA eval run --data text --json --threads 1 --lengths 64 | grep -o '\"loss\": [0-9.]*'); "
      "b=$($SIA eval run --data text --json --threads 2 --lengths 64 | grep -o '\"loss\": [0-9.]*'); "
@@ -34,8 +34,7 @@ static const command_case cases[] = {
      0, "same"},
     {"for c in f16 int8; do $SIA eval run --data text --cache $c " QUICK " || exit 1; done", 0, "16 "},
     {"$SIA eval run --data text --record --positions " QUICK " && grep -c . run/eval.jsonl", 0, "4\n"},
-    {"$SIA tokenizer info --tokenizer run/tokenizer.json", 0, "257"},
-    {"$SIA data pack --tokenizer run/tokenizer.json --out packed --val-fraction 0.3 text many", 0, "val"},
+    {"$SIA data pack --tokenizer run/tokenizer.json --out packed --val many text", 0, "val"},
     {"$SIA eval run --data packed --join " QUICK, 0, "perplexity"},
     {"$SIA eval run --data 'packed/train_*.bin' " QUICK, 0, "perplexity"},
     /* sia eval: what does not. */
@@ -57,9 +56,9 @@ static const command_case cases[] = {
     {"cp -r run bad; truncate -s -100 bad/step-000007/model.safetensors; $SIA eval bad --data text", 1,
      "model.safetensors"},
     {"cp -r run other; echo '{' > other/tokenizer.json; $SIA eval other --data text", 1, "tokenizer.json"},
-    {"seq 1 3000 > numbers; $SIA tokenizer train --size 400 --out large.json numbers && "
+    {"seq 1 3000 > numbers; $SIA tokenizer train --size 300 --out large.json numbers && "
      "$SIA eval run --tokenizer large.json --data text",
-     2, "the tokenizer has 400 tokens, the model's vocabulary ends at 264"},
+     2, "the tokenizer has 300 tokens, the model's vocabulary ends at 264"},
     {"mkdir bare; cp run/step-000007/model.safetensors bare; $SIA eval bare/model.safetensors --data text", 2,
      "no tokenizer.json beside it"},
     {"$SIA eval run --data text " QUICK " --json > /dev/full", 1, "stdout"},
@@ -88,7 +87,7 @@ static const command_case cases[] = {
     {"$SIA generate run --prompt a --prompt-file text", 2, "want --prompt or --prompt-file, not both"},
     {"$SIA generate run --prompt-file missing.txt", 1, "missing.txt: No such file or directory"},
     {"$SIA generate bare/model.safetensors", 2, "no tokenizer.json beside the model: want --tokenizer PATH"},
-    {"$SIA generate run --tokenizer large.json", 2, "the tokenizer has 400 tokens"},
+    {"$SIA generate run --tokenizer large.json", 2, "the tokenizer has 300 tokens"},
     {"$SIA generate bad", 1, "model.safetensors"},
     {"$SIA generate run --temperature -1", 2, "--temperature -1: want 0 to 1000"},
     {"$SIA generate run --top-p 2", 2, "--top-p 2: want 0 to 1"},

@@ -24,7 +24,7 @@ static const command_case cases[] = {
     {TRAIN "--out rope --scheme rope --seed 3", 0, ""},
     /* What people see. */
     {"$SIA probe si " SMALL, 0,
-     "si: si+prope, step 2; 2 windows of 128 tokens of the validation text of generated"},
+     "si: si+prope, step 2; 2 windows of 128 tokens of generated text, seed 0"},
     {"$SIA probe si " SMALL, 0, "  context   entropy       last 100   itself   first   entropy by range"},
     {"$SIA probe si " SMALL, 0, "  layer    mean  variance   off 1"},
     {"$SIA probe si " SMALL "--quiet", 0, ""},
@@ -70,7 +70,7 @@ static const command_case cases[] = {
     /* A model that left its run. */
     {"mkdir alone && cp si/step-000002/model.safetensors alone && $SIA probe alone/model.safetensors", 2,
      "sia: alone: no run is there, hence no validation text: name some text"},
-    {"$SIA probe alone/model.safetensors " SMALL "--data text.txt", 2, "no tokenizer.json is there"},
+    {"$SIA probe alone/model.safetensors " SMALL "--data text.txt", 2, "has no tokenizer.json beside it"},
     {"$SIA probe alone/model.safetensors " SMALL "--data text.txt --tokenizer si/tokenizer.json", 0,
      "2 windows of 128"},
     /* Tokens that the model does not have. */

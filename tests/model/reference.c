@@ -45,7 +45,7 @@ static const double *tensor_of(const reference *r, int layer, sia_kind kind) {
 static void attention(const reference *r, int layer, int64_t n, double *x) {
     const sia_model_config *c = &r->m->config;
     int64_t width = c->width, d = c->head_dim, q_width = c->heads * d, kv_width = c->kv_heads * d;
-    double *q = malloc((size_t)(n * q_width) * sizeof *q), *k = malloc((size_t)(n * kv_width) * sizeof *k);
+    double *q = calloc((size_t)(n * q_width), sizeof *q), *k = calloc((size_t)(n * kv_width), sizeof *k);
     double *v = malloc((size_t)(n * kv_width) * sizeof *v), *z = malloc((size_t)(n * q_width) * sizeof *z);
     double *y = malloc((size_t)width * sizeof *y);
     for (int64_t i = 0; i < n; i++) {
