@@ -8,6 +8,7 @@ const cli_command *const cli_commands[] = {
     &command_train,
     &command_eval,
     &command_generate,
+    &command_needle,
     &command_tokenizer_train,
     &command_tokenizer_encode,
     &command_tokenizer_decode,

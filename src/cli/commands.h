@@ -10,6 +10,7 @@ extern const cli_command command_compare;
 extern const cli_command command_train;
 extern const cli_command command_eval;
 extern const cli_command command_generate;
+extern const cli_command command_needle;
 extern const cli_command command_tokenizer_train;
 extern const cli_command command_tokenizer_encode;
 extern const cli_command command_tokenizer_decode;

@@ -47,7 +47,7 @@ static const char *option_of(const char *field, char name[64]) {
     return name;
 }
 
-static sia_status apply(const cli_args *args, const sia_field *fields, void *settings, sia_error *err) {
+sia_status cli_apply(const cli_args *args, const sia_field *fields, void *settings, sia_error *err) {
     for (; fields->name; fields++) {
         char name[64];
         if (!cli_has(args, option_of(fields->name, name)) || !cli_given(args, name)) continue;
@@ -79,8 +79,8 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
         status = sia_settings_preset(settings, cli_text(args, "preset"), &err);
     if (!status && cli_has(args, "config") && cli_given(args, "config"))
         status = read_config(cli_text(args, "config"), settings, &err);
-    if (!status) status = apply(args, sia_model_fields, &settings->model, &err);
-    if (!status) status = apply(args, sia_training_fields, &settings->training, &err);
+    if (!status) status = cli_apply(args, sia_model_fields, &settings->model, &err);
+    if (!status) status = cli_apply(args, sia_training_fields, &settings->training, &err);
     if (!status && cli_has(args, "scheme") && cli_given(args, "scheme")) {
         sia_scheme scheme;
         status = sia_scheme_parse(cli_text(args, "scheme"), &scheme, &err);

@@ -74,4 +74,8 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
 /* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
 bool cli_vocabulary_given(const cli_args *args);
 
+/* Sets the fields of a table whose options were given; a field "micro_batch" is the option --micro-batch. Fields
+ * that the command has no option for are left alone. */
+sia_status cli_apply(const cli_args *args, const sia_field *fields, void *settings, sia_error *err);
+
 #endif

@@ -56,7 +56,7 @@ static void draw_needles(const sia_haystack *h, int count, int digits, draws *d,
         while (again) {
             again = false;
             (void)snprintf(needles[i].city, sizeof needles[i].city, "%s",
-                           cities[2 * below(d, CITIES_OF_A_SET) + h->validation]);
+                           cities[2 * below(d, CITIES_OF_A_SET) + (h->validation && !h->known_cities)]);
             draw_number(h, digits, d, needles[i].number);
             for (int j = 0; j < i; j++)
                 again = again || strcmp(needles[j].city, needles[i].city) == 0 ||
@@ -91,40 +91,64 @@ static void put_number(pieces *p, const char *number) {
     for (; *number; number++) put_text(p, (char[]){*number, 0});
 }
 
-static void put_needle(pieces *p, sia_needle *needle) {
-    char text[128];
-    needle->first = p->count;
-    if (p->h->one_token_a_digit) {
-        (void)snprintf(text, sizeof text, " The special magic %s number is", needle->city);
-        put_text(p, text);
+/* After a space, which stays by itself when the city is to have the tokens that it has in the answer. */
+static void put_city(pieces *p, const char *city) {
+    char text[32];
+    if (p->h->alike) put_text(p, " ");
+    (void)snprintf(text, sizeof text, "%s%s", p->h->alike ? "" : " ", city);
+    put_text(p, text);
+}
+
+/* Pieces that the splitting pattern would cut apart anyway may be encoded one by one: the ids are those of
+ * the whole sentence. */
+static void put_sentence(pieces *p, const sia_needle *needle) {
+    char text[32];
+    put_text(p, " The special magic");
+    put_city(p, needle->city);
+    put_text(p, " number is");
+    if (p->h->one_token_a_digit || p->h->alike) {
         put_text(p, " ");
         put_number(p, needle->number);
-        put_text(p, ".");
     } else {
-        (void)snprintf(text, sizeof text, " The special magic %s number is %s.", needle->city,
-                       needle->number);
+        (void)snprintf(text, sizeof text, " %s", needle->number);
         put_text(p, text);
+    }
+    put_text(p, ".");
+}
+
+/* City and number as the answer has them. */
+static void put_pair(pieces *p, const sia_needle *needle) {
+    put_text(p, needle->city);
+    put_text(p, "=");
+    put_number(p, needle->number);
+}
+
+static void put_needle(pieces *p, sia_needle *needle) {
+    needle->first = p->count;
+    if (p->h->literal) {
+        put_text(p, " ");
+        put_pair(p, needle);
+        put_text(p, ";");
+    } else {
+        put_sentence(p, needle);
     }
     needle->count = p->count - needle->first;
 }
 
 static void put_question(pieces *p, const sia_needle *needles, int count) {
-    char text[PIECE];
-    int length = snprintf(text, sizeof text, "\nWhat are the special magic numbers");
-    for (int i = 0; p->h->name_cities && i < count; i++)
-        length +=
-            snprintf(text + length, sizeof text - (size_t)length, "%s %s", i ? "," : " of", needles[i].city);
-    (void)snprintf(text + length, sizeof text - (size_t)length, "?\n");
-    put_text(p, text);
+    put_text(p, "\nWhat are the special magic numbers");
+    for (int i = 0; p->h->name_cities && i < count; i++) {
+        put_text(p, i ? "," : " of");
+        put_city(p, needles[i].city);
+    }
+    put_text(p, "?\n");
 }
 
 static void put_answer(pieces *p, sia_needle *needles, int count) {
     for (int i = 0; i < count; i++) {
         if (i) put_text(p, ";");
         needles[i].answer_first = p->count;
-        put_text(p, needles[i].city);
-        put_text(p, "=");
-        put_number(p, needles[i].number);
+        put_pair(p, &needles[i]);
         needles[i].answer_count = p->count - needles[i].answer_first;
     }
 }
@@ -216,7 +240,8 @@ static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NE
 
 sia_status sia_haystack_read(const sia_haystack *h, uint64_t n, uint32_t *ids, uint8_t *mask,
                              sia_needle *needles, sia_error *err) {
-    int count = h->needles ? h->needles : 3, digits = h->digits ? h->digits : 7;
+    int count = h->needles ? h->needles : SIA_NEEDLES_USUAL,
+        digits = h->digits ? h->digits : SIA_DIGITS_USUAL;
     sia_status status = check(h, count, digits, err);
     if (status) return status;
     sia_needle own[SIA_NEEDLES_MOST] = {0};

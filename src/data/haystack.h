@@ -18,7 +18,7 @@
 
 #include "sia.h"
 
-enum { SIA_NEEDLES_MOST = 16, SIA_DIGITS_MOST = 15 };
+enum { SIA_NEEDLES_MOST = 16, SIA_NEEDLES_USUAL = 3, SIA_DIGITS_MOST = 15, SIA_DIGITS_USUAL = 7 };
 
 /* A field that is 0 takes the default in brackets. */
 typedef struct sia_haystack {
@@ -29,7 +29,11 @@ typedef struct sia_haystack {
     int digits;                     /* [7] of a number; the first is not 0 */
     bool name_cities;               /* the question names them */
     bool one_token_a_digit;         /* numbers are not merged into longer tokens */
-    bool validation;                /* cities and numbers that training never shows */
+    bool alike;   /* cities and numbers are the same tokens in text and answer: a space before one, which most
+                   tokenizers make a part of its first token, stays by itself */
+    bool literal; /* a needle is not a sentence, but stands in the text as in the answer: "Lima=4830172;" */
+    bool validation;   /* cities and numbers that training never shows */
+    bool known_cities; /* validation with the cities of training; its numbers stay others */
     uint64_t seed;
 } sia_haystack;
 
@@ -39,9 +43,9 @@ typedef struct sia_needle {
     int64_t answer_first, answer_count; /* "city=number" in ids; right when all of these are predicted */
 } sia_needle;
 
-/* ids  [length + 1]: inputs ids[0 .. length), targets ids[1 .. length], as in sia_batches_read mask
- * [length]: 1 where the target ids[i + 1] is a token of the answer, else 0 needles [needles]: in the order
- * of the answer; may be NULL. The depth of one is first / length. */
+/* ids [length + 1]: inputs ids[0 .. length), targets ids[1 .. length], as in sia_batches_read.
+ * mask [length]: 1 where the target ids[i + 1] is a token of the answer, else 0.
+ * needles [needles]: in the order of the answer; may be NULL. The depth of one is first / length. */
 sia_status sia_haystack_read(const sia_haystack *h, uint64_t n, uint32_t *ids, uint8_t *mask,
                              sia_needle *needles, sia_error *err);
 

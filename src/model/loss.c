@@ -100,17 +100,60 @@ static void loss_task(void *context, int64_t task, int worker) {
     t->m->kernel->norm_rows_back(t->y + first * width, t->r + first, dx, NULL, dx, rows, width);
 }
 
+/* So many rows without a target, one after another, are left out. */
+enum { GAP = 24 };
+
+/* Rows from `first` on that have no target; and rows from there to the next that are left out. */
+
+static int64_t unscored_rows(const uint32_t *targets, int64_t first, int64_t end) {
+    int64_t at = first;
+    while (at < end && targets[at] == SIA_NO_TARGET) at++;
+    return at - first;
+}
+
+static int64_t scored_rows(const uint32_t *targets, int64_t first, int64_t end) {
+    int64_t at = first;
+    while (at < end) {
+        int64_t gap = unscored_rows(targets, at, end);
+        if (gap >= GAP) break;
+        at += gap + 1;
+    }
+    return (at < end ? at : end) - first;
+}
+
+/* One chunk of rows. */
+static void loss_of_rows(loss_job *job, bool add) {
+    sia_training *t = job->t;
+    sia_parallel(t->m->threads, blocks_of(job->rows, job->block), loss_task, job);
+    sia_parameter *w = sia_unembedding(&t->m->parameters);
+    sia_gradient_of unembedding = {w, t->logits, t->y + job->first * w->columns};
+    sia_training_gradients(t, &unembedding, 1, job->rows, add);
+}
+
+/* Long stretches without a target, as in text of which an answer alone is scored, cost nothing. Where every row
+ * has one, chunks are what they are without looking. */
 void sia_training_loss(sia_training *t, const uint32_t *targets, float scale, bool add, double *sum,
                        int64_t *scored) {
     int64_t chunk = sia_loss_rows(&t->m->config), width = t->m->config.width;
     loss_job job = {.t = t, .targets = targets, .scale = scale};
     job.block = chunk > SIA_BLOCK_ROWS ? SIA_BLOCK_ROWS : chunk > 24 ? 24 : chunk;
-    for (job.first = 0; job.first < t->tokens; job.first += chunk) {
+    while (job.first < t->tokens) {
+        int64_t gap = unscored_rows(targets, job.first, t->tokens);
+        if (gap >= GAP) {
+            memset(t->dx + job.first * width, 0, (size_t)(gap * width) * sizeof(float));
+            memset(t->losses + job.first, 0, (size_t)gap * sizeof *t->losses);
+            job.first += gap;
+            continue;
+        }
         job.rows = t->tokens - job.first < chunk ? t->tokens - job.first : chunk;
-        sia_parallel(t->m->threads, blocks_of(job.rows, job.block), loss_task, &job);
-        sia_gradient_of unembedding = {sia_unembedding(&t->m->parameters), t->logits,
-                                       t->y + job.first * width};
-        sia_training_gradients(t, &unembedding, 1, job.rows, add || job.first > 0);
+        job.rows = scored_rows(targets, job.first, job.first + job.rows);
+        loss_of_rows(&job, add);
+        add = true;
+        job.first += job.rows;
+    }
+    if (!add) {
+        const sia_parameter *w = sia_unembedding(&t->m->parameters);
+        memset(w->gradient, 0, (size_t)(w->rows * w->columns) * sizeof(float));
     }
     *sum = 0;
     *scored = 0;

@@ -13,7 +13,10 @@
 #include "model/validation.h"
 #include "train/model_file.h"
 
-enum { CONFIG_MOST = 1 << 20 };
+enum {
+    CONFIG_MOST = 1 << 20,
+    LOSS_MOST = 1000, /* of batches that a model may never have seen the like of */
+};
 
 typedef struct state {
     const sia_train_job *job;
@@ -36,12 +39,14 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static double epochs(const state *s) { return s->job->fill ? 0 : sia_batches_epochs(&s->batches, s->step); }
+
 static int tell(const state *s, sia_train_event event) {
     event.step = s->step;
     event.tokens_per_s = s->seconds > 0 ? (double)(s->step - s->first_step) *
                                               (double)(s->batches.sequences * s->batches.length) / s->seconds
                                         : 0;
-    event.epoch = sia_batches_epochs(&s->batches, s->step);
+    event.epoch = epochs(s);
     return s->job->hook ? s->job->hook(s->job->hook_context, &event) : 0;
 }
 
@@ -185,8 +190,7 @@ static sia_status log_step(state *s, const sia_step_result *r, double seconds, s
                               (json_int_t)s->step, "loss", r->loss, "rate_embedding", f * t->embedding_rate,
                               "rate_matrix", f * t->matrix_rate, "rate_unembedding", f * t->unembedding_rate,
                               "rate_scalar", f * t->scalar_rate, "gradient_norm", r->statistics.gradient_norm,
-                              "tokens_per_s", (double)r->tokens / seconds, "epoch",
-                              sia_batches_epochs(&s->batches, s->step), "tokens",
+                              "tokens_per_s", (double)r->tokens / seconds, "epoch", epochs(s), "tokens",
                               (json_int_t)(s->step * r->tokens)),
                     err);
 }
@@ -322,7 +326,7 @@ static sia_status make_windows(state *s, sia_error *err) {
     const sia_training_settings *t = &s->settings.training;
     int64_t most = 0;
     for (int i = 0; t->multiples[i]; i++) most = t->multiples[i] > most ? t->multiples[i] : most;
-    if (!s->data->val || most == 0) return SIA_OK;
+    if (!s->data->val || most == 0 || s->job->fill) return SIA_OK;
     for (int i = 0; t->multiples[i]; i++)
         if (most % t->multiples[i])
             return sia_fail(err, SIA_ARGUMENT, "length %lldx: want a divisor of the longest, %lldx",
@@ -385,7 +389,10 @@ static sia_status start(state *s, sia_error *err) {
     if (!s->rows) return sia_fail_memory(err, 4096, "batch");
     status = sia_model_create(&s->m, &s->settings.model, s->job->threads, err);
     if (!status && s->job->initial) status = take_weights(s->m, s->job->initial, err);
-    if (!status) status = sia_trainer_create(&s->trainer, s->m, &s->settings, fill, s, err);
+    if (!status)
+        status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
+                                    s->job->fill ? s->job->fill_context : s, err);
+    if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
     char *note = NULL;
     if (!status) status = load(s, &note, err);
     if (!status) status = sia_run_rewind(s->run, s->step, err);

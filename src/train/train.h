@@ -47,6 +47,9 @@ typedef struct sia_train_job {
     bool resume;                /* go on from the newest checkpoint; a folder without one is begun */
     const char *initial; /* weights to start from: a run, a checkpoint or a file; NULL: drawn by the seed */
     const char *command; /* how it was called, for config.json; may be NULL */
+    sia_fill_batch
+        *fill; /* batches of another kind; then there is no validation. NULL: windows of the data */
+    void *fill_context;
     sia_train_hook *hook;
     void *hook_context;
 } sia_train_job;

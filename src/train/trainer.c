@@ -12,6 +12,7 @@ struct sia_trainer {
     sia_optimizer *optimizer;
     sia_optim_tensor *tensors;
     uint32_t *ids, *targets; /* [batch, length] */
+    double limit;            /* of the loss */
 };
 
 static sia_status make_optimizer(sia_trainer *t, sia_error *err) {
@@ -32,6 +33,7 @@ sia_status sia_trainer_create(sia_trainer **out, sia_model *m, const sia_setting
     sia_trainer *t = sia_alloc(1, sizeof *t);
     if (!t) return sia_fail_memory(err, sizeof *t, "training");
     *t = (sia_trainer){.m = m, .settings = *settings, .fill = fill, .context = context};
+    t->limit = 2 * log((double)settings->model.vocabulary) + 2;
     size_t tokens = (size_t)settings->training.batch * (size_t)settings->model.train_len;
     t->ids = sia_alloc(tokens, sizeof *t->ids);
     t->targets = sia_alloc(tokens, sizeof *t->targets);
@@ -59,6 +61,7 @@ void sia_trainer_destroy(sia_trainer *t) {
     sia_free(t);
 }
 
+void sia_trainer_allow(sia_trainer *t, double loss) { t->limit = loss; }
 sia_optimizer *sia_trainer_optimizer(sia_trainer *t) { return t->optimizer; }
 size_t sia_trainer_bytes(const sia_trainer *t) { return sia_training_bytes(t->training); }
 
@@ -91,11 +94,10 @@ sia_status sia_trainer_step(sia_trainer *t, int64_t step, sia_step_result *resul
     if (!status) status = sia_model_pack(t->m, true, err);
     if (!status) status = gradients(t, &result->loss, &scored, err);
     if (status) return status;
-    double limit = 2 * log((double)t->settings.model.vocabulary) + 2;
     if (!isfinite(result->loss))
         return sia_fail(err, SIA_NUMBER, "step %lld: the loss is %s: a lower rate may help",
                         (long long)step + 1, isnan(result->loss) ? "not a number" : "infinite");
-    if (result->loss > limit)
+    if (result->loss > t->limit)
         return sia_fail(err, SIA_NUMBER,
                         "step %lld: the loss is %.3g, that of a model that knows nothing is %.3g: "
                         "a lower rate may help",

@@ -34,6 +34,10 @@ typedef struct sia_step_result {
  * far above that of a model that knows nothing. */
 sia_status sia_trainer_step(sia_trainer *t, int64_t step, sia_step_result *result, sia_error *err);
 
+/* Another bound for the loss than that of SIA_NUMBER above, twice that of a model that knows nothing: a model that
+ * learns a new kind of text may begin beyond it. */
+void sia_trainer_allow(sia_trainer *t, double loss);
+
 sia_optimizer *sia_trainer_optimizer(sia_trainer *t);
 size_t sia_trainer_bytes(const sia_trainer *t); /* activations */
 

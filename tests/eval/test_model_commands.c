@@ -41,7 +41,7 @@ static const command_case cases[] = {
     {"$SIA eval", 2, "want one MODEL"},
     {"$SIA eval run run", 2, "want one MODEL"},
     {"$SIA eval missing --data text", 1, "missing: No such file or directory"},
-    {"$SIA eval run", 1, "config.json"},
+    {"$SIA eval run", 2, "no run is there"},
     {"$SIA eval run --data missing.txt", 1, "missing.txt: No such file or directory"},
     {": > empty; $SIA eval run --data empty", 1, "empty"},
     {"echo > blank; $SIA eval run --data blank", 1, "blank: nothing but white space"},

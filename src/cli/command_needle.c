@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia needle: fine-tunes runs on haystacks and measures what they find in longer ones. */
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/machine.h"
+#include "cli/settings.h"
+#include "cli/train_progress.h"
+#include "study/needle.h"
+
+/* What a person sees: a line of progress on stderr, rows of a table on stdout. */
+typedef struct view {
+    bool quiet, json;
+    const sia_needle_settings *settings;
+    cli_train_progress training;
+    char what[96];
+    int64_t reading;                  /* the length whose progress is shown */
+    double accuracy[SIA_MAX_LENGTHS]; /* of the run at work; negative: not measured yet */
+    char label[SIA_SCHEME_NAME + 32];
+    bool headed;
+} view;
+
+static void print_head(view *v) {
+    if (v->headed) return;
+    v->headed = true;
+    printf("%-16s %6s", "scheme", "seed");
+    for (int i = 0; v->settings->multiples[i]; i++) printf(" %6lldx", (long long)v->settings->multiples[i]);
+    puts("   needles found, by length in training lengths");
+}
+
+static void print_row(view *v, const sia_needle_event *e) {
+    print_head(v);
+    printf("%-16s %6llu", e->scheme, (unsigned long long)e->seed);
+    bool learnt = true;
+    for (int i = 0; v->settings->multiples[i]; i++) {
+        printf(" %7.3f", v->accuracy[i]);
+        if (v->settings->multiples[i] == 1) learnt = v->accuracy[i] >= SIA_NEEDLE_LEARNT;
+    }
+    puts(learnt ? "" : "   not learnt at this budget");
+    (void)fflush(stdout);
+}
+
+static void print_json(const sia_needle_event *e) {
+    printf("{\"run\": \"%s\", \"scheme\": \"%s\", \"seed\": %llu, \"train_len\": %lld, \"length\": %lld, "
+           "\"count\": "
+           "%lld, \"right\": %lld}\n",
+           e->name, e->scheme, (unsigned long long)e->seed, (long long)e->train_len, (long long)e->length,
+           (long long)e->result->count, (long long)e->result->right);
+    (void)fflush(stdout);
+}
+
+static void begun(view *v, const sia_needle_event *e) {
+    for (int i = 0; i < SIA_MAX_LENGTHS; i++) v->accuracy[i] = -1;
+    (void)snprintf(v->label, sizeof v->label, "%s  %d of %d", e->scheme, e->run + 1, e->runs);
+    v->training.label = v->label;
+    v->training.seen = false;
+    v->reading = 0;
+}
+
+static void reading(view *v, const sia_needle_event *e) {
+    if (v->reading != e->length) {
+        cli_progress_end(&v->training.line);
+        (void)snprintf(v->what, sizeof v->what, "%s  haystacks of %lld", v->label, (long long)e->length);
+        cli_progress_start(&v->training.line, v->what, (double)v->settings->samples, "", 1);
+        v->reading = e->length;
+    }
+    cli_progress_update(&v->training.line, e->done * (double)v->settings->samples);
+}
+
+static void measured(view *v, const sia_needle_event *e) {
+    for (int i = 0; v->settings->multiples[i]; i++)
+        if (v->settings->multiples[i] * e->train_len == e->length)
+            v->accuracy[i] = (double)e->result->right / (double)e->result->count;
+    cli_progress_end(&v->training.line);
+    if (v->json) print_json(e);
+    if (!v->quiet && !e->found)
+        fprintf(stderr, "%s: %lld of %lld needles in haystacks of %lld tokens\n", e->name,
+                (long long)e->result->right, (long long)e->result->count, (long long)e->length);
+}
+
+static int hook(void *context, const sia_needle_event *e) {
+    view *v = context;
+    switch (e->kind) {
+    case SIA_NEEDLE_BEGUN:
+        begun(v, e);
+        break;
+    case SIA_NEEDLE_TRAINING:
+        return cli_train_hook(&v->training, e->training);
+    case SIA_NEEDLE_READING:
+        reading(v, e);
+        break;
+    case SIA_NEEDLE_MEASURED:
+        measured(v, e);
+        break;
+    case SIA_NEEDLE_FINISHED:
+        if (!v->json) print_row(v, e);
+        break;
+    }
+    return cli_stopped();
+}
+
+static int run(const cli_args *args) {
+    const char *out = cli_text(args, "out");
+    char **paths, command[1024];
+    int count = cli_operands(args, &paths);
+    if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
+    if (count < 1) return cli_usage(args, "want RUNS, folders that 'sia train' made");
+    if (cli_flag(args, "quiet")) cli_progress_silence();
+    cli_catch_stop();
+    sia_error err;
+    sia_needle_settings settings = sia_needle_usual;
+    sia_status status = cli_apply(args, sia_needle_fields, &settings, &err);
+    if (!status) status = sia_multiples_parse(cli_text(args, "lengths"), settings.multiples, &err);
+    if (status) return cli_fail(&err);
+    sia_needle_source *runs = calloc((size_t)count, sizeof *runs);
+    if (!runs) return CLI_FAILED;
+    for (int i = 0; i < count; i++) runs[i].path = paths[i];
+    cli_command_line(args, command, sizeof command);
+    view v = {.quiet = cli_flag(args, "quiet"), .json = cli_flag(args, "json"), .settings = &settings};
+    v.training.quiet = true; /* its lines; not its progress */
+    v.training.label = "";
+    cli_progress_start(&v.training.line, "", 0, "", 1);
+    json_t *machine = cli_machine_json((int)cli_int(args, "threads"));
+    sia_needle_job job = {.folder = out,
+                          .runs = runs,
+                          .count = count,
+                          .settings = &settings,
+                          .threads = (int)cli_int(args, "threads"),
+                          .resume = cli_flag(args, "resume"),
+                          .command = command,
+                          .machine = machine,
+                          .hook = hook,
+                          .hook_context = &v};
+    status = sia_needle_run(&job, &err);
+    cli_progress_end(&v.training.line);
+    free(runs);
+    json_decref(machine);
+    if (status == SIA_STOPPED && !v.quiet)
+        fprintf(stderr, "stopped; the same command with --resume goes on\n");
+    return status ? cli_fail(&err) : CLI_DONE;
+}
+
+static const cli_option options[] = {
+    {"out", CLI_TEXT, "FOLDER", NULL, "the folder of the study", 0, 0},
+    {"resume", CLI_FLAG, NULL, NULL, "go on where it was; begin where there is nothing", 0, 0},
+    {"steps", CLI_INT, "N", NULL, "of fine-tuning; 300", 1, 1e9},
+    {"batch", CLI_INT, "N", NULL, "haystacks of a step; 16", 1, 1e6},
+    {"warmup", CLI_INT, "N", NULL, "steps in which the rates rise; a third", 0, 1e9},
+    {"cooldown", CLI_REAL, "X", NULL, "the share of steps in which they fall; a third", 0, 1},
+    {"embedding-rate", CLI_REAL, "X", NULL, "Adam's for the embedding; the run's", 0, 1e3},
+    {"matrix-rate", CLI_REAL, "X", NULL, "Muon's; the run's", 0, 1e3},
+    {"unembedding-rate", CLI_REAL, "X", NULL, "Adam's for the unembedding; the run's", 0, 1e3},
+    {"scalar-rate", CLI_REAL, "X", NULL, "Adam's for LogN's scales; the run's", 0, 1e3},
+    {"save-every", CLI_INT, "N", NULL, "steps from one checkpoint to the next; 100, 0: at the end", 0, 1e9},
+    {"lengths", CLI_TEXT, "LIST", "1x,4x,16x", "of the haystacks, in training lengths", 0, 0},
+    {"samples", CLI_INT, "N", NULL, "haystacks of each length; 100", 1, 1e6},
+    {"seed", CLI_INT, "N", NULL, "of the haystacks; 0", 0, 9e15},
+    {"needles", CLI_INT, "N", NULL, "in a haystack; 3", 1, 16},
+    {"digits", CLI_INT, "N", NULL, "of a number; 7", 1, 15},
+    {"name-cities", CLI_FLAG, NULL, NULL, "the question names the cities: an easier task", 0, 0},
+    {"one-token-a-digit", CLI_FLAG, NULL, NULL, "numbers are not merged into longer tokens", 0, 0},
+    {"alike", CLI_FLAG, NULL, NULL, "cities and numbers have the same tokens in text and answer", 0, 0},
+    {"literal", CLI_FLAG, NULL, NULL, "needles stand in the text as in the answer, Lima=4830172;: easier", 0,
+     0},
+    {"new-cities", CLI_FLAG, NULL, NULL, "cities too are others than in fine-tuning, as numbers are: harder",
+     0, 0},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, for each run and length", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines but the table", 0, 0},
+    {0}};
+
+const cli_command command_needle = {
+    .name = "needle",
+    .summary = "Fine-tune runs on haystacks, and measure what they find in longer ones",
+    .examples = "  sia train --out runs/si --scheme si+prope && sia train --out runs/rope --scheme rope\n"
+                "  sia needle runs/si runs/rope --out needle\n"
+                "  sia needle runs/si runs/rope --out needle --resume         after Ctrl-C\n"
+                "  sia needle runs/si --out easy --name-cities --needles 1    an easier task\n",
+    .operands = "RUNS...",
+    .options = options,
+    .notes =
+        "A haystack is text of the run with sentences in it: The special magic Lima number is 4830172. The "
+        "answer is Lima=4830172;Oslo=1094427;Quito=7740813, in the order of the text. Runs are fine-tuned at "
+        "their "
+        "training length, in FOLDER, with the loss on the answer alone; RUNS are not touched. Then they "
+        "answer "
+        "with numbers that fine-tuning never showed, each token being the most likely after what "
+        "they wrote themselves. A needle is right when city and number are.\n"
+        "What is found goes to FOLDER/needle.jsonl, by depth as well. A run that finds less than half at its "
+        "training length has not learnt the task at this budget, which says nothing about length.\n",
+    .run = run,
+};

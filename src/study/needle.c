@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The needle study: see needle.h. needle.jsonl is small, and is written anew, whole, after each length. */
+#include "study/needle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/folder.h"
+#include "base/memory.h"
+#include "base/threads.h"
+#include "train/model_file.h"
+#include "train/run.h"
+
+#define AT(field) offsetof(sia_needle_settings, field)
+const sia_field sia_needle_fields[] = {
+    {"steps", SIA_FIELD_INT64, AT(steps), 1, 1e9, NULL},
+    {"batch", SIA_FIELD_INT64, AT(batch), 1, 1e6, NULL},
+    {"warmup", SIA_FIELD_INT64, AT(warmup), -1, 1e9, NULL},
+    {"cooldown", SIA_FIELD_REAL, AT(cooldown), 0, 1, NULL},
+    {"embedding_rate", SIA_FIELD_REAL, AT(embedding_rate), -1, 1e3, NULL},
+    {"matrix_rate", SIA_FIELD_REAL, AT(matrix_rate), -1, 1e3, NULL},
+    {"unembedding_rate", SIA_FIELD_REAL, AT(unembedding_rate), -1, 1e3, NULL},
+    {"scalar_rate", SIA_FIELD_REAL, AT(scalar_rate), -1, 1e3, NULL},
+    {"save_every", SIA_FIELD_INT64, AT(save_every), 0, 1e9, NULL},
+    {"samples", SIA_FIELD_INT64, AT(samples), 1, 1e6, NULL},
+    {"seed", SIA_FIELD_UINT64, AT(seed), 0, 9e15, NULL},
+    {"needles", SIA_FIELD_INT, AT(needles), 1, SIA_NEEDLES_MOST, NULL},
+    {"digits", SIA_FIELD_INT, AT(digits), 1, SIA_DIGITS_MOST, NULL},
+    {"name_cities", SIA_FIELD_BOOL, AT(name_cities), 0, 1, NULL},
+    {"one_token_a_digit", SIA_FIELD_BOOL, AT(one_token_a_digit), 0, 1, NULL},
+    {"alike", SIA_FIELD_BOOL, AT(alike), 0, 1, NULL},
+    {"literal", SIA_FIELD_BOOL, AT(literal), 0, 1, NULL},
+    {"new_cities", SIA_FIELD_BOOL, AT(new_cities), 0, 1, NULL},
+    {0}};
+
+const sia_needle_settings sia_needle_usual = {
+    .steps = 300,
+    .batch = 16,
+    .warmup = -1,
+    .cooldown = 1.0 / 3,
+    .embedding_rate = -1,
+    .matrix_rate = -1,
+    .unembedding_rate = -1,
+    .scalar_rate = -1,
+    .save_every = 100,
+    .samples = 100,
+    .needles = SIA_NEEDLES_USUAL,
+    .digits = SIA_DIGITS_USUAL,
+    .multiples = {1, 4, 16},
+};
+
+enum { LINES_MOST = 256 << 20, TOKENIZER_MOST = 1 << 30 };
+
+/* A run of the study while it is at work on it. */
+typedef struct subject {
+    int index;
+    const char *path;
+    char *name, *folder;   /* of its copy */
+    sia_settings settings; /* of its fine-tuning */
+    double first_accuracy; /* negative: not measured */
+} subject;
+
+typedef struct state {
+    const sia_needle_job *job;
+    sia_needle_settings settings;
+    sia_run *lock;
+    char *path; /* of needle.jsonl */
+    json_t *lines;
+    sia_train_data data; /* of the last run that needed it; the next may have the same */
+    char *tokenizer_text;
+    size_t tokenizer_bytes;
+    subject *now;
+    uint32_t *row; /* [train_len + 1] */
+    uint8_t *mask;
+} state;
+
+static int tell(const state *s, sia_needle_event event) {
+    const subject *u = s->now;
+    event.run = u->index;
+    event.runs = s->job->count;
+    event.name = u->name;
+    event.scheme = u->settings.model.scheme;
+    event.seed = u->settings.model.seed;
+    event.train_len = u->settings.model.train_len;
+    return s->job->hook ? s->job->hook(s->job->hook_context, &event) : 0;
+}
+
+static sia_status stopped(sia_error *err) { return sia_fail(err, SIA_STOPPED, "stopped"); }
+
+/* ------------------------------------------------------------------------------------------------ lines */
+
+static sia_status lines_read(state *s, sia_error *err) {
+    struct stat info;
+    s->lines = json_array();
+    if (!s->lines) return sia_fail_memory(err, 64, "lines");
+    if (stat(s->path, &info) != 0) return SIA_OK;
+    char *text;
+    size_t bytes;
+    sia_status status = sia_file_read(s->path, LINES_MOST, &text, &bytes, err);
+    if (status) return status;
+    int number = 1;
+    for (char *line = text, *end; !status && line < text + bytes; line = end + 1, number++) {
+        json_error_t at;
+        end = memchr(line, '\n', (size_t)(text + bytes - line));
+        if (!end) end = text + bytes;
+        json_t *object = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, &at);
+        if (!json_is_object(object))
+            status = sia_fail(err, SIA_FORMAT, "%s: line %d is no JSON object", s->path, number);
+        if (json_array_append_new(s->lines, object) && !status) status = sia_fail_memory(err, 64, "lines");
+    }
+    free(text);
+    return status;
+}
+
+static sia_status lines_write(const state *s, sia_error *err) {
+    sia_output *out;
+    sia_status status = sia_output_open(&out, s->path, err);
+    if (status) return status;
+    for (size_t i = 0; !status && i < json_array_size(s->lines); i++) {
+        char *line = json_dumps(json_array_get(s->lines, i), JSON_COMPACT | JSON_REAL_PRECISION(17));
+        status = line ? sia_output_printf(out, err, "%s\n", line) : sia_fail_memory(err, 256, "lines");
+        free(line);
+    }
+    if (!status) return sia_output_commit(out, err);
+    sia_output_abandon(out);
+    return status;
+}
+
+static sia_status lines_add(state *s, json_t *line, sia_error *err) {
+    return line && json_array_append_new(s->lines, line) == 0 ? SIA_OK : sia_fail_memory(err, 256, "lines");
+}
+
+static bool is_kind(const json_t *line, const char *kind) {
+    const char *found = json_string_value(json_object_get(line, "kind"));
+    return found && !strcmp(found, kind);
+}
+
+/* Whether a line is about this run at this length. */
+static bool is_about(const state *s, const json_t *line, int64_t length) {
+    const char *name = json_string_value(json_object_get(line, "run"));
+    return name && !strcmp(name, s->now->name) &&
+           json_integer_value(json_object_get(line, "length")) == length;
+}
+
+/* The result of a length whose lines are there. */
+static bool lines_find(const state *s, int64_t length, sia_retrieval_result *result) {
+    bool found = false;
+    int depth = 0;
+    *result = (sia_retrieval_result){0};
+    for (size_t i = 0; i < json_array_size(s->lines); i++) {
+        const json_t *line = json_array_get(s->lines, i);
+        if (!is_about(s, line, length)) continue;
+        int64_t count = json_integer_value(json_object_get(line, "count"));
+        int64_t right = json_integer_value(json_object_get(line, "right"));
+        if (is_kind(line, "needle-depth") && depth < SIA_DEPTHS) {
+            result->depth_count[depth] = count;
+            result->depth_right[depth++] = right;
+        } else if (is_kind(line, "needle")) {
+            result->count = count;
+            result->right = right;
+            found = true;
+        }
+    }
+    return found && result->count > 0;
+}
+
+static sia_status lines_put(state *s, int64_t length, const sia_retrieval_result *r, sia_error *err) {
+    const sia_model_config *m = &s->now->settings.model;
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < SIA_DEPTHS; i++)
+        status = lines_add(s,
+                           json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:I}", "kind", "needle-depth",
+                                     "run", s->now->name, "scheme", m->scheme, "seed", (json_int_t)m->seed,
+                                     "length", (json_int_t)length, "depth_from", (double)i / SIA_DEPTHS,
+                                     "depth_to", (double)(i + 1) / SIA_DEPTHS, "count",
+                                     (json_int_t)r->depth_count[i], "right", (json_int_t)r->depth_right[i]),
+                           err);
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", "needle", "run", s->now->name,
+                  "scheme", m->scheme, "seed", (json_int_t)m->seed, "length", (json_int_t)length, "train_len",
+                  (json_int_t)m->train_len, "count", (json_int_t)r->count, "right", (json_int_t)r->right,
+                  "steps", (json_int_t)s->settings.steps);
+    if (s->now->first_accuracy >= 0)
+        (void)json_object_set_new(line, "learnt", json_boolean(s->now->first_accuracy >= SIA_NEEDLE_LEARNT));
+    if (!status)
+        status = lines_add(s, line, err);
+    else
+        json_decref(line);
+    return status ? status : lines_write(s, err);
+}
+
+/* ------------------------------------------------------------------------------------------------ the study's line */
+
+static json_t *config_json(const sia_needle_settings *settings) {
+    json_t *config = json_object(), *multiples = json_array();
+    sia_fields_write(settings, sia_needle_fields, config);
+    for (int i = 0; i < SIA_MAX_LENGTHS && settings->multiples[i]; i++)
+        (void)json_array_append_new(multiples, json_integer((json_int_t)settings->multiples[i]));
+    (void)json_object_set_new(config, "multiples", multiples);
+    return config;
+}
+
+static json_t *study_line(const state *s) {
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:s*, s:o?, s:{}}", "kind", "study", "study", "needle", "version",
+                  sia_version(), "command", s->job->command, "config", config_json(&s->settings), "runs");
+    if (line && s->job->machine) (void)json_object_set_new(line, "machine", json_deep_copy(s->job->machine));
+    return line;
+}
+
+/* A run keeps its name for the whole of a study. */
+static sia_status name_run(state *s, sia_error *err) {
+    json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
+    const char *before = json_string_value(json_object_get(runs, s->now->name));
+    if (before && strcmp(before, s->now->path) != 0)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "%s: '%s' is the run %s there: a study is resumed with the same runs", s->job->folder,
+                        s->now->name, before);
+    if (before) return SIA_OK;
+    if (json_object_set_new(runs, s->now->name, json_string(s->now->path)))
+        return sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->now->path);
+    return lines_write(s, err);
+}
+
+static sia_status begin(state *s, sia_error *err) {
+    sia_status status = lines_read(s, err);
+    if (status) return status;
+    if (json_array_size(s->lines) == 0) {
+        status = lines_add(s, study_line(s), err);
+        return status ? status : lines_write(s, err);
+    }
+    if (!s->job->resume)
+        return sia_fail(err, SIA_ARGUMENT, "%s: holds a study already: resume it, or name another folder",
+                        s->job->folder);
+    const json_t *first = json_array_get(s->lines, 0);
+    if (!is_kind(first, "study") || !json_is_object(json_object_get(first, "runs")))
+        return sia_fail(err, SIA_FORMAT, "%s: line 1 is not that of a needle study", s->path);
+    json_t *config = config_json(&s->settings);
+    bool same = config && json_equal(config, json_object_get(first, "config"));
+    json_decref(config);
+    return same ? SIA_OK
+                : sia_fail(err, SIA_ARGUMENT, "%s: has other settings: a study is resumed as it was begun",
+                           s->path);
+}
+
+/* ------------------------------------------------------------------------------------------------ data */
+
+static bool has_tokenizer(const char *folder) {
+    char *path = sia_folder_path(folder, "tokenizer.json");
+    struct stat info;
+    bool there = path && stat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
+/* The folder that a run's description of its data is to be read from: its own, or that of the study that it is
+ * a part of, STUDY/runs/NAME. */
+static sia_status data_home(const char *run, char **home, sia_error *err) {
+    char *above = sia_folder_path(run, "../..");
+    *home = realpath(above && !has_tokenizer(run) && has_tokenizer(above) ? above : run, NULL);
+    free(above);
+    return *home ? SIA_OK : sia_fail_file(err, run);
+}
+
+/* Data that is named from that folder: the copy of the run is elsewhere. */
+static sia_status absolute(json_t *description, const char *home, sia_error *err) {
+    const char *path = json_string_value(json_object_get(description, "path"));
+    if (!path || *path == '/') return SIA_OK;
+    char *joined = sia_folder_path(home, path);
+    sia_status status = joined ? SIA_OK : sia_fail_memory(err, strlen(home), "path");
+    if (!status && json_object_set_new(description, "path", json_string(joined)))
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", joined);
+    free(joined);
+    return status;
+}
+
+/* The text of the run, unless that of the last one is the same in the same tokens. */
+static sia_status open_data(state *s, json_t *description, sia_error *err) {
+    char *home, *path = NULL, *text = NULL;
+    size_t bytes = 0;
+    sia_status status = data_home(s->now->path, &home, err);
+    if (!status) {
+        path = sia_folder_path(home, "tokenizer.json");
+        status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)
+                      : sia_fail_memory(err, strlen(home), "path");
+    }
+    if (!status) status = absolute(description, home, err);
+    bool same = !status && s->tokenizer_text && bytes == s->tokenizer_bytes &&
+                memcmp(text, s->tokenizer_text, bytes) == 0 && json_equal(description, s->data.description);
+    if (!status && !same) {
+        free(s->tokenizer_text);
+        s->tokenizer_text = text;
+        s->tokenizer_bytes = bytes;
+        text = NULL;
+        sia_train_data_close(&s->data);
+        status = sia_train_data_open(&s->data, description, home, s->job->threads, err);
+    }
+    free(text);
+    free(path);
+    free(home);
+    return status;
+}
+
+static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t length) {
+    const sia_needle_settings *t = &s->settings;
+    return (sia_haystack){.corpus = corpus,
+                          .tokenizer = s->data.tokenizer,
+                          .length = length,
+                          .needles = t->needles,
+                          .digits = t->digits,
+                          .name_cities = t->name_cities,
+                          .one_token_a_digit = t->one_token_a_digit,
+                          .alike = t->alike,
+                          .literal = t->literal,
+                          .known_cities = !t->new_cities,
+                          .seed = t->seed};
+}
+
+/* ------------------------------------------------------------------------------------------------ fine-tuning */
+
+static int64_t divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static double rate(double asked, double own) { return asked < 0 ? own : asked; }
+
+/* The run's settings with those of the study. */
+static void take_settings(sia_training_settings *t, const sia_needle_settings *n) {
+    t->micro_batch = divisor(n->batch, t->micro_batch);
+    t->batch = n->batch;
+    t->steps = n->steps;
+    t->schedule = SIA_SCHEDULE_LINEAR;
+    t->warmup = n->warmup;
+    t->cooldown = n->cooldown;
+    t->embedding_rate = rate(n->embedding_rate, t->embedding_rate);
+    t->matrix_rate = rate(n->matrix_rate, t->matrix_rate);
+    t->unembedding_rate = rate(n->unembedding_rate, t->unembedding_rate);
+    t->scalar_rate = rate(n->scalar_rate, t->scalar_rate);
+    t->data_seed = n->seed;
+    t->log_every = 10;
+    t->eval_every = 0;
+    t->save_every = n->save_every;
+    t->keep = 1;
+    memcpy(t->multiples, n->multiples, sizeof t->multiples);
+}
+
+/* Haystacks step * batch and following; the answers alone are scored. */
+static sia_status fill(void *context, int64_t step, uint32_t *ids, uint32_t *targets, sia_error *err) {
+    state *s = context;
+    int64_t n = s->now->settings.model.train_len, batch = s->settings.batch;
+    sia_haystack h = haystack(s, s->data.train, n);
+    sia_status status = SIA_OK;
+    for (int64_t i = 0; !status && i < batch; i++) {
+        status = sia_haystack_read(&h, (uint64_t)(step * batch + i), s->row, s->mask, NULL, err);
+        memcpy(ids + i * n, s->row, (size_t)n * sizeof *ids);
+        for (int64_t j = 0; j < n; j++) targets[i * n + j] = s->mask[j] ? s->row[j + 1] : SIA_NO_TARGET;
+    }
+    return status;
+}
+
+static int show_training(void *context, const sia_train_event *event) {
+    return tell(context, (sia_needle_event){.kind = SIA_NEEDLE_TRAINING, .training = event});
+}
+
+/* The copy has the run's tokenizer, so that it can be used as any run. */
+static sia_status copy_tokenizer(const state *s, sia_error *err) {
+    sia_status status = sia_folder_ensure(s->now->folder, err);
+    char *path = sia_folder_path(s->now->folder, "tokenizer.json");
+    struct stat info;
+    if (!status && !path) status = sia_fail_memory(err, 16, "path");
+    if (!status && stat(path, &info) != 0)
+        status = sia_file_replace(path, s->tokenizer_text, s->tokenizer_bytes, err);
+    free(path);
+    return status;
+}
+
+static sia_status fine_tune(state *s, sia_error *err) {
+    const subject *u = s->now;
+    size_t length = (size_t)u->settings.model.train_len;
+    s->row = sia_alloc(length + 1, sizeof *s->row);
+    s->mask = sia_alloc(length, 1);
+    sia_train_job job = {.folder = u->folder,
+                         .settings = &u->settings,
+                         .data = &s->data,
+                         .threads = s->job->threads,
+                         .resume = true,
+                         .initial = u->path,
+                         .command = s->job->command,
+                         .fill = fill,
+                         .fill_context = s,
+                         .hook = show_training,
+                         .hook_context = s};
+    sia_status status = s->row && s->mask ? copy_tokenizer(s, err)
+                                          : sia_fail_memory(err, length * sizeof *s->row, "haystack");
+    if (!status) status = sia_train(&job, err);
+    sia_free(s->row);
+    sia_free(s->mask);
+    s->row = NULL;
+    s->mask = NULL;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ measuring */
+
+typedef struct measuring {
+    const state *s;
+    int64_t length;
+} measuring;
+
+static int show_reading(void *context, const char *phase, double done) {
+    (void)phase;
+    const measuring *m = context;
+    return tell(m->s, (sia_needle_event){.kind = SIA_NEEDLE_READING, .length = m->length, .done = done});
+}
+
+static sia_status measure(state *s, sia_model *model, int64_t length, sia_retrieval_result *result,
+                          sia_error *err) {
+    measuring m = {s, length};
+    const sia_corpus *val = s->data.val;
+    sia_retrieval r = {.haystack =
+                           haystack(s, val && sia_corpus_tokens(val) >= length ? val : s->data.train, length),
+                       .samples = s->settings.samples,
+                       .threads = s->job->threads,
+                       .progress = show_reading,
+                       .progress_context = &m};
+    sia_scheme scheme;
+    sia_status status = sia_scheme_parse(s->now->settings.model.scheme, &scheme, err);
+    /* NTK and YaRN know how long the text will be. */
+    if (!status && (scheme.rotary == SIA_ROTARY_NTK || scheme.rotary == SIA_ROTARY_YARN))
+        status = sia_model_set_scheme(model, s->now->settings.model.scheme, length, err);
+    if (!status) status = sia_retrieval_of_model(model, &r, result, err);
+    return status;
+}
+
+static void remember(subject *u, int64_t length, const sia_retrieval_result *result) {
+    if (length == u->settings.model.train_len)
+        u->first_accuracy = (double)result->right / (double)result->count;
+}
+
+/* Calls for every length in turn: with `model` NULL for those whose lines are there; tells how many are not. */
+static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *err) {
+    *missing = 0;
+    for (int i = 0; s->settings.multiples[i]; i++) {
+        int64_t length = s->settings.multiples[i] * s->now->settings.model.train_len;
+        sia_retrieval_result result;
+        bool found = lines_find(s, length, &result);
+        *missing += !found;
+        if (found != !model) continue;
+        sia_status status = found ? SIA_OK : measure(s, model, length, &result, err);
+        if (status) return status;
+        remember(s->now, length, &result);
+        if (!found) status = lines_put(s, length, &result, err);
+        if (status) return status;
+        if (tell(s, (sia_needle_event){
+                        .kind = SIA_NEEDLE_MEASURED, .length = length, .result = &result, .found = found}))
+            return stopped(err);
+    }
+    return SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ the whole */
+
+static sia_status work_on(state *s, sia_error *err) {
+    json_t *description = NULL;
+    subject *u = s->now;
+    sia_status status = sia_train_config_read(u->path, &u->settings, &description, err);
+    if (status) return status;
+    take_settings(&u->settings.training, &s->settings);
+    status = sia_settings_complete(&u->settings, err);
+    if (!status) status = name_run(s, err);
+    if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_BEGUN})) status = stopped(err);
+    int missing = 0;
+    if (!status) status = lengths(s, NULL, &missing, err);
+    if (!status && missing) {
+        sia_model *model = NULL;
+        status = open_data(s, description, err);
+        if (!status) status = fine_tune(s, err);
+        if (!status) status = sia_model_load(&model, u->folder, s->job->threads, NULL, NULL, err);
+        if (!status) status = lengths(s, model, &missing, err);
+        sia_model_destroy(model);
+    }
+    json_decref(description);
+    if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_FINISHED})) status = stopped(err);
+    return status;
+}
+
+/* The last part of a path, without slashes at its end; freed with free. */
+static char *last_part(const char *path) {
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/') end--;
+    size_t first = end;
+    while (first > 0 && path[first - 1] != '/') first--;
+    return strndup(path + first, end - first);
+}
+
+static sia_status check_names(const sia_needle_job *job, char **names, sia_error *err) {
+    for (int i = 0; i < job->count; i++) {
+        names[i] = job->runs[i].name ? strdup(job->runs[i].name) : last_part(job->runs[i].path);
+        if (!names[i]) return sia_fail_memory(err, strlen(job->runs[i].path), "names");
+        if (!*names[i] || strchr(names[i], '/') || !strcmp(names[i], ".") || !strcmp(names[i], "..") ||
+            !strcmp(names[i], "lock") || !strcmp(names[i], "needle.jsonl"))
+            return sia_fail(err, SIA_ARGUMENT, "'%s': a run needs a folder with a name of its own",
+                            job->runs[i].path);
+        for (int j = 0; j < i; j++)
+            if (!strcmp(names[i], names[j]))
+                return sia_fail(err, SIA_ARGUMENT, "%s and %s: two runs of one name, '%s'", job->runs[j].path,
+                                job->runs[i].path, names[i]);
+    }
+    return SIA_OK;
+}
+
+static sia_status check(state *s, sia_error *err) {
+    sia_needle_settings *t = &s->settings;
+    sia_status status = sia_fields_check(t, sia_needle_fields, err);
+    if (status) return status;
+    if (t->warmup < 0) t->warmup = t->steps / 3;
+    if (s->job->count < 1) return sia_fail(err, SIA_ARGUMENT, "needle: no run is named");
+    if (t->multiples[0] < 1 || t->multiples[SIA_MAX_LENGTHS - 1])
+        return sia_fail(err, SIA_ARGUMENT, "needle: want 1 to %d lengths", SIA_MAX_LENGTHS - 1);
+    /* The training length first: it says whether the task was learnt. */
+    for (int i = 1; t->multiples[i]; i++)
+        if (t->multiples[i] <= t->multiples[i - 1])
+            return sia_fail(err, SIA_ARGUMENT, "lengths: %lldx after %lldx: want them rising",
+                            (long long)t->multiples[i], (long long)t->multiples[i - 1]);
+    return SIA_OK;
+}
+
+/* Before anything is written: all runs are there. */
+static sia_status look_at_runs(const sia_needle_job *job, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < job->count; i++) {
+        sia_settings ignored;
+        status = sia_train_config_read(job->runs[i].path, &ignored, NULL, err);
+    }
+    return status;
+}
+
+static sia_status all_runs(state *s, char **names, sia_error *err) {
+    sia_status status = begin(s, err);
+    for (int i = 0; !status && i < s->job->count; i++) {
+        subject u = {.index = i, .path = s->job->runs[i].path, .name = names[i], .first_accuracy = -1};
+        u.folder = sia_folder_path(s->job->folder, names[i]);
+        s->now = &u;
+        status = u.folder ? work_on(s, err) : sia_fail_memory(err, strlen(names[i]), "path");
+        free(u.folder);
+        s->now = NULL;
+    }
+    return status;
+}
+
+sia_status sia_needle_run(const sia_needle_job *job, sia_error *err) {
+    state s = {.job = job, .settings = *job->settings};
+    sia_status status = check(&s, err);
+    if (status) return status;
+    char **names = calloc((size_t)job->count, sizeof *names);
+    s.path = sia_folder_path(job->folder, "needle.jsonl");
+    status = names && s.path ? check_names(job, names, err) : sia_fail_memory(err, 64, "names");
+    if (!status) status = look_at_runs(job, err);
+    if (!status) status = sia_run_open(&s.lock, job->folder, err);
+    if (!status) status = all_runs(&s, names, err);
+    sia_run_close(s.lock);
+    sia_train_data_close(&s.data);
+    json_decref(s.lines);
+    free(s.tokenizer_text);
+    free(s.path);
+    for (int i = 0; names && i < job->count; i++) free(names[i]);
+    free(names);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sia needle as a person calls it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../commands.h"
+
+#define RUN                                                                                              \
+    "--layers 1 --width 32 --heads 2 --vocabulary 400 --train-len 128 --steps 3 --batch 2 --lengths 1x " \
+    "--quiet"
+#define QUICK "--steps 3 --batch 2 --samples 3 --needles 1 --digits 3 --lengths 1x,2x"
+
+static const command_case cases[] = {
+    {"$SIA needle --help", 0, "Examples:\n  sia train"},
+    {"$SIA needle", 2, "want --out FOLDER"},
+    {"$SIA needle --out n", 2, "want RUNS"},
+    {"$SIA needle absent --out n " QUICK, 1, "absent/config.json: No such file"},
+    {"$SIA train --out si --scheme si+prope " RUN, 0, ""},
+    {"$SIA train --out alibi --scheme alibi " RUN, 0, ""},
+    {"$SIA needle si alibi --out n " QUICK, 0, "not learnt at this budget\n"},
+    {"ls n n/si", 0, "tokenizer.json"},
+    {"$SIA needle si alibi --out n " QUICK, 2, "n: holds a study already: resume it"},
+    {"$SIA needle si alibi --out n --resume", 2, "has other settings"},
+    {"$SIA needle si alibi --out n --resume --json " QUICK " | grep -c '\"count\": 3, \"right\": 0'", 0,
+     "4\n"},
+    {"grep -c needle-depth n/needle.jsonl", 0, "40\n"},
+    {"$SIA needle n/si --out m --quiet " QUICK, 0, "si+prope"}, /* a copy is a run like any other */
+    {"$SIA needle si --out easy --name-cities --one-token-a-digit --alike --quiet " QUICK, 0, "si+prope"},
+    {"$SIA needle si --out x --needles 17 " QUICK, 2, "--needles 17: want 1 to 16"},
+    {"$SIA needle si --out x --digits 0", 2, "--digits 0: want 1 to 15"},
+    {"$SIA needle si --out x --lengths 4", 2, "lengths '4'"},
+    {"$SIA needle si --out x --lengths 4x,1x --steps 3", 2, "1x after 4x: want them rising"},
+    {"$SIA needle si --out x --samples 0", 2, "--samples 0"},
+    {"$SIA needle si --out x --steps 3 --warmup 4", 2, "warm"},
+    {"$SIA needle si --out absent/y " QUICK, 1, "absent/y: No such file"},
+    /* Nothing of the run but its name: the haystack does not fit. */
+    {"$SIA needle si --out big --needles 16 --steps 3 --lengths 1x", 2,
+     "the needles, question and answer alone take"},
+};
+
+static void command_lines(void **state) {
+    (void)state;
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(command_lines)};
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}
