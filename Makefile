@@ -10,7 +10,7 @@ PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev 
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
 
-.PHONY: all help deps deps-dev configure test test-all bench bench-peer fuzz lint format install deb clean
+.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer fuzz lint format install deb clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -27,6 +27,11 @@ deps-dev: deps ## and those for lint and the sanitizers
 configure: deps
 	@mkdir -p build; test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >$(BUILD).log 2>&1 \
 	  || { cat $(BUILD).log; exit 1; }
+
+DEMO ?= demo
+demo: configure ## train every scheme short, see it long: a table, and the report in demo/ (about 6 minutes on two cores)
+	@cmake --build $(BUILD) --target sia
+	@sh cmake/demo.sh $(BUILD)/sia $(DEMO)
 
 test: all ## build and run the tests
 	@ctest --preset $(PRESET) -j 2
