@@ -22,16 +22,24 @@ typedef struct gradient_job {
 
 static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-static int64_t gradient_tasks(const sia_parameter *w) {
-    return blocks_of(w->rows, SIA_GRADIENT_ROWS) * blocks_of(w->columns, SIA_GRADIENT_COLUMNS);
+/* With several threads every weight is cut at least in two, so that three equal ones do not leave a thread idle.
+ * Where rows are cut does not change a bit of the result. */
+static int64_t rows_of_block(const gradient_job *job, const sia_parameter *w) {
+    int64_t blocks = blocks_of(w->rows, SIA_GRADIENT_ROWS);
+    if (job->t->m->threads > 1 && blocks < 2) blocks = 2;
+    return blocks_of(blocks_of(w->rows, blocks), SIA_MAX_TILE) * SIA_MAX_TILE;
+}
+
+static int64_t gradient_tasks(const gradient_job *job, const sia_parameter *w) {
+    return blocks_of(w->rows, rows_of_block(job, w)) * blocks_of(w->columns, SIA_GRADIENT_COLUMNS);
 }
 
 static void gradient_block(const gradient_job *job, const sia_gradient_of *g, int64_t block, float *work) {
     const sia_parameter *w = g->weight;
-    int64_t across = blocks_of(w->columns, SIA_GRADIENT_COLUMNS);
-    int64_t row = block / across * SIA_GRADIENT_ROWS, column = block % across * SIA_GRADIENT_COLUMNS;
+    int64_t across = blocks_of(w->columns, SIA_GRADIENT_COLUMNS), rows = rows_of_block(job, w);
+    int64_t row = block / across * rows, column = block % across * SIA_GRADIENT_COLUMNS;
     sia_product product = {
-        .m = w->rows - row < SIA_GRADIENT_ROWS ? w->rows - row : SIA_GRADIENT_ROWS,
+        .m = w->rows - row < rows ? w->rows - row : rows,
         .n = w->columns - column < SIA_GRADIENT_COLUMNS ? w->columns - column : SIA_GRADIENT_COLUMNS,
         .k = job->tokens,
         .a = g->dy + row,
@@ -50,7 +58,7 @@ static void gradient_block(const gradient_job *job, const sia_gradient_of *g, in
 static void gradient_task(void *context, int64_t task, int worker) {
     const gradient_job *job = context;
     for (int i = 0; i < job->count; i++) {
-        int64_t tasks = gradient_tasks(job->list[i].weight);
+        int64_t tasks = gradient_tasks(job, job->list[i].weight);
         if (task < tasks) {
             gradient_block(job, &job->list[i], task, job->t->scratch + worker * job->t->worker_floats);
             return;
@@ -61,9 +69,10 @@ static void gradient_task(void *context, int64_t task, int worker) {
 
 void sia_training_gradients(sia_training *t, const sia_gradient_of *list, int count, int64_t tokens,
                             bool add) {
+    gradient_job job = {t, list, count, tokens, add};
     int64_t tasks = 0;
-    for (int i = 0; i < count; i++) tasks += gradient_tasks(list[i].weight);
-    sia_parallel(t->m->threads, tasks, gradient_task, &(gradient_job){t, list, count, tokens, add});
+    for (int i = 0; i < count; i++) tasks += gradient_tasks(&job, list[i].weight);
+    sia_parallel(t->m->threads, tasks, gradient_task, &job);
 }
 
 /* ------------------------------------------------------------------------------------------------ the loss */
