@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "cli/bench.h"
 #include "cli/settings.h"
 #include "cli/train_progress.h"
 
@@ -23,12 +24,16 @@ static void say_end(const cli_train_progress *p, const char *out, double seconds
             (double)usage.ru_maxrss * 1024 / 1e6);
 }
 
-static void say_json(const cli_train_progress *p, const char *out, double seconds) {
-    printf("{\"run\": \"%s\", \"steps\": %lld, \"seconds\": %.3f, \"validation\": {", out,
-           (long long)p->steps, seconds);
-    for (int i = 0; p->multiples && p->multiples[i]; i++)
-        printf("%s\"%lldx\": %.6f", i ? ", " : "", (long long)p->multiples[i], p->validation[i]);
-    puts("}}");
+static sia_status say_json(const cli_train_progress *p, const char *out, double seconds, sia_error *err) {
+    json_t *validation = json_object();
+    for (int i = 0; p->validated && p->multiples[i]; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "%lldx", (long long)p->multiples[i]);
+        (void)json_object_set_new(validation, name, json_real(p->validation[i]));
+    }
+    return cli_json_line(json_pack("{s:s, s:I, s:f, s:o}", "run", out, "steps", (json_int_t)p->steps,
+                                   "seconds", seconds, "validation", validation),
+                         err);
 }
 
 static int run(const cli_args *args) {
@@ -75,8 +80,8 @@ static int run(const cli_args *args) {
         fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", out);
     if (status) return cli_fail(&err);
     if (!cli_flag(args, "quiet")) say_end(&progress, out, cli_seconds() - started);
-    if (cli_flag(args, "json")) say_json(&progress, out, cli_seconds() - started);
-    return CLI_DONE;
+    if (cli_flag(args, "json")) status = say_json(&progress, out, cli_seconds() - started, &err);
+    return status ? cli_fail(&err) : CLI_DONE;
 }
 
 static const cli_option options[] = {

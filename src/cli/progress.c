@@ -108,37 +108,46 @@ static void put_number(line *l, double value) {
 }
 
 /* A unit "" means that the share says it all: then only the time left stands here. */
-static void put_facts(const cli_progress *progress, line *l, double done, double elapsed) {
+static void put_facts(const cli_progress *progress, line *l, double done, double elapsed, bool brief) {
     bool early = elapsed < 0.5 || done <= 0;
-    if (*progress->unit) {
-        put(l, "  ");
-        put_number(l, done / progress->scale);
-        if (progress->total > 0) {
-            put(l, " of ");
-            put_number(l, progress->total / progress->scale);
+    const char *gap = brief ? "  " : "   ";
+    if (*progress->unit && !(brief && early)) {
+        if (!brief) {
+            put(l, "  ");
+            put_number(l, done / progress->scale);
+            if (progress->total > 0) {
+                put(l, " of ");
+                put_number(l, progress->total / progress->scale);
+            }
+            put(l, " %s", progress->unit);
         }
-        put(l, " %s", progress->unit);
         if (early) return;
-        put(l, "   ");
+        put(l, "%s", gap);
         put_number(l, done / progress->scale / elapsed);
         put(l, " %s/s", progress->unit);
     }
     if (early || progress->total <= 0) return;
-    put(l, "   ");
+    put(l, "%s", gap);
     put_time(l, (progress->total - done) * elapsed / done);
     put(l, " left");
 }
 
-/* The bar is left out where the facts would not fit beside it. */
+/* The bar is left out where the facts would not fit beside it; on a narrow terminal the share and the amounts
+ * too, so that the rate and the time left are seen. */
 static void draw(cli_progress *progress, double done, double elapsed) {
     line l = {.used = 0}, facts = {.used = 0};
-    put_facts(progress, &facts, done, elapsed);
+    put_facts(progress, &facts, done, elapsed, false);
     double share = progress->total > 0 ? done / progress->total : 0;
     int filled = (int)(share * BAR), room = columns() - 1, name = (int)strlen(progress->what) + 2;
     if (progress->total > 0 && name + BAR + 7 + facts.used <= room)
         put(&l, "[%.*s%.*s] ", filled, "########################", BAR - filled, "------------------------");
-    if (progress->total > 0) put(&l, "%3.0f%%", 100 * share);
-    put(&l, "%s", facts.text);
+    bool brief = progress->total > 0 && name + 4 + facts.used > room;
+    if (brief)
+        put_facts(progress, &l, done, elapsed, true);
+    else {
+        if (progress->total > 0) put(&l, "%3.0f%%", 100 * share);
+        put(&l, "%s", facts.text);
+    }
     int shown = name + l.used < room ? l.used : room > name ? room - name : 0;
     fprintf(stderr, "\r%s%s%s  %.*s%*s", progress->colour ? "\x1b[1m" : "", progress->what,
             progress->colour ? "\x1b[0m" : "", shown, l.text,
@@ -161,7 +170,7 @@ void cli_progress_update(cli_progress *progress, double done) {
     progress->last_line = now;
     line l = {.used = 0};
     if (progress->total > 0) put(&l, " %3.0f%%", 100 * done / progress->total);
-    put_facts(progress, &l, done, elapsed);
+    put_facts(progress, &l, done, elapsed, false);
     fprintf(stderr, "%s%s\n", progress->what, l.text);
 }
 

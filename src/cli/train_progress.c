@@ -12,7 +12,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
     p->first_step = e->step;
     p->steps = s->training.steps;
     p->tokens = s->training.batch * s->model.train_len;
-    p->multiples = s->training.multiples;
+    memcpy(p->multiples, s->training.multiples, sizeof p->multiples);
     cli_progress_end(&p->line);
     if (!p->quiet) {
         if (e->note) fprintf(stderr, "%s\n", e->note);
@@ -40,6 +40,7 @@ static void stepped(cli_train_progress *p, const sia_train_event *e) {
 
 static void validated(cli_train_progress *p, const sia_train_event *e) {
     memcpy(p->validation, e->validation, sizeof p->validation);
+    p->validated = true;
     if (p->quiet) return;
     /* The line is taken away and drawn again below; it keeps its clock. */
     if (p->line.width) fprintf(stderr, "\r%*s\r", p->line.width, "");

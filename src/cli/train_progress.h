@@ -14,9 +14,10 @@ typedef struct cli_train_progress {
     cli_progress line;
     char what[96];
     double smoothed;
-    bool seen;                         /* the smoothed loss has begun */
-    int64_t first_step, steps, tokens; /* of a step */
-    const int64_t *multiples;
+    bool seen;                          /* the smoothed loss has begun */
+    int64_t first_step, steps, tokens;  /* of a step */
+    int64_t multiples[SIA_MAX_LENGTHS]; /* a copy: it is read after the run has ended */
+    bool validated;
     double validation[SIA_MAX_LENGTHS]; /* the last ones */
 } cli_train_progress;
 

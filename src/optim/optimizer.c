@@ -350,7 +350,7 @@ sia_status sia_optimizer_step(sia_optimizer *o, int64_t step, double rate_factor
     if (statistics) *statistics = found;
     if (not_finite)
         return sia_fail(err, SIA_NUMBER, "%s: its gradient is not finite at step %" PRId64, not_finite->name,
-                        step);
+                        step + 1);
     o->step = step;
     o->rate_factor = rate_factor;
     o->clip_factor = found.clip_factor;

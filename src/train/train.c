@@ -348,10 +348,9 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
     return status;
 }
 
-/* Settings, data, config.json: what a run is. */
-static sia_status begin(state *s, sia_error *err) {
+/* Settings and data: what a run is. */
+static sia_status begin(state *s, bool begun, sia_error *err) {
     const char *folder = s->job->folder;
-    bool begun = has_config(folder);
     if (begun && !s->job->resume)
         return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: resume it, or name another folder",
                         folder);
@@ -361,7 +360,6 @@ static sia_status begin(state *s, sia_error *err) {
     if (!status) status = open_data(s, begun, err);
     if (!status && !begun && s->job->data && s->data->tokenizer)
         status = sia_train_tokenizer_save(s->data->tokenizer, folder, err);
-    if (!status && !begun) status = config_write(s, err);
     if (status) return status;
     s->batches = (sia_batches){.corpus = s->data->train,
                                .length = s->settings.model.train_len,
@@ -383,7 +381,8 @@ static size_t bytes_of(const state *s) {
 }
 
 static sia_status start(state *s, sia_error *err) {
-    sia_status status = begin(s, err);
+    bool begun = has_config(s->job->folder);
+    sia_status status = begin(s, begun, err);
     if (status) return status;
     s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);
     if (!s->rows) return sia_fail_memory(err, 4096, "batch");
@@ -393,6 +392,8 @@ static sia_status start(state *s, sia_error *err) {
         status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
                                     s->job->fill ? s->job->fill_context : s, err);
     if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
+    /* The last thing that a start does: one that failed leaves a folder in which a run can be begun. */
+    if (!status && !begun) status = config_write(s, err);
     char *note = NULL;
     if (!status) status = load(s, &note, err);
     if (!status) status = sia_run_rewind(s->run, s->step, err);

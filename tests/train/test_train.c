@@ -243,6 +243,11 @@ static const command_case refusals[] = {
     {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
      "300 text.txt",
      2, "has no tensor"},
+    /* A start that failed leaves no run behind: the folder can be used. */
+    {"for bad in '--lengths 2x,3x' '--train-len 1000000' '--from absent'; do rm -rf x; $SIA train --out x "
+     "--quiet "
+     "text.txt --vocabulary 300 $bad; test -d x -a ! -e x/config.json || exit 9; done; echo fresh",
+     0, "fresh"},
 };
 
 static void test_refusals(void **state) {
@@ -293,6 +298,8 @@ static const command_case ways[] = {
      "done",
      0, ""},
     {"$SIA train --out generated --vocabulary 300 --quiet --json" WHOLE, 0, "\"steps\": 60"},
+    {"rm -rf generated; $SIA train --out generated --vocabulary 300 --quiet --json" WHOLE, 0,
+     "\"validation\": {\"1x\": "},
     {"$SIA train --out generated --resume --quiet && echo done", 0, "done"},
     {"$SIA train --out from --from whole --quiet text.txt --tokenizer whole/tokenizer.json --scheme "
      "logn+rope --vocabulary 300 --layers "
