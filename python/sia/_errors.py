@@ -42,7 +42,10 @@ KINDS: Dict[int, Type[Error]] = {
 def call(function: Any, *arguments: Any) -> None:
     """Calls a function of the library whose last parameter is a sia_error."""
     err = ffi.new("sia_error *")
-    status = function(*arguments, err)
+    try:
+        status = function(*arguments, err)
+    except OverflowError as error:  # a number that its C type cannot hold
+        raise ArgumentError(str(error)) from None
     if status == lib.SIA_OK:
         return
     error = KINDS.get(status, Error)(ffi.string(err.text).decode("utf-8", "replace"))

@@ -65,7 +65,7 @@ def fill_struct(struct: Any, what: str, values: Any) -> None:
         except AttributeError:
             raise ArgumentError("%s: no setting is called %r" % (what, name)) from None
         except OverflowError:
-            raise ArgumentError("%s %r: too large" % (name, value)) from None
+            raise ArgumentError("%s %r: outside the range of its type" % (name, value)) from None
 
 
 class Handle:
