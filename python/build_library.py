@@ -68,7 +68,7 @@ def compile_library(folder):
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
         settings = ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DSIA_PROGRAM=OFF", "-DSIA_TESTS=OFF"]
         output("cmake", "-S", CLONE, "-B", folder, *generator, *settings)
-    output("cmake", "--build", folder, "--target", "sia_static", "--parallel", str(os.cpu_count() or 1))
+    output("cmake", "--build", folder, "--target", "sia_static", "--parallel", str(len(os.sched_getaffinity(0))))
     return os.path.join(folder, "libsia.a")
 
 

@@ -69,8 +69,7 @@ def attention(q, k, v, scheme, logn=None, q_pos=0, k_pos=0, np=numpy, **settings
         logits = q[:, :, h] @ np.swapaxes(k[:, :, h // group], 1, 2) / math.sqrt(dim)
         row = constant * np.asarray(numpy.log(q_at + 1.0)[:, None]) * logn[h] if logn is not None else constant
         logits = np.where(seen, scale * row * logits + bias, np.asarray(-numpy.inf))
-        weights = np.exp(logits - logits.max(-1, keepdims=True)[0] if np is not numpy
-                         else logits - logits.max(-1, keepdims=True))  # fmt: skip
+        weights = np.exp(logits - np.max(logits, -1)[..., None])
         out.append(weights / weights.sum(-1)[..., None] @ v[:, :, h // group])
     return np.stack(out, 2)
 
@@ -80,7 +79,7 @@ class Torch:
 
     def __init__(self, torch):
         self.torch, self.exp, self.where = torch, torch.exp, torch.where
-        self.concatenate, self.stack, self.swapaxes = torch.cat, torch.stack, torch.transpose
+        self.concatenate, self.stack, self.swapaxes, self.max = torch.cat, torch.stack, torch.transpose, torch.amax
 
     def asarray(self, array):
         return self.torch.as_tensor(array)

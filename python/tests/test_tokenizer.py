@@ -66,7 +66,7 @@ def test_errors(tokenizer, tmp_path):
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(sia.FormatError, match="bad.json"):
         sia.Tokenizer(tmp_path / "bad.json")
-    with pytest.raises(ValueError, match="size"):
+    with pytest.raises(ValueError, match="a vocabulary of 10: want 257"):
         sia.Tokenizer.train([TEXT], 10)
     with sia.Tokenizer.parse(_saved(tokenizer, tmp_path)) as other:
         pass
