@@ -43,8 +43,9 @@ bench: all ## the speed of attention on this machine
 bench-peer: all ## the same in PyTorch, in the same rounds; PEER_ARGS are for bench/peer_torch.py
 	@sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
 
-python: all ## the Python package and its tests, in build/python; PYTHON is the interpreter (python3)
+python: configure ## the Python package and its tests, in build/python; PYTHON is the interpreter (python3)
 	@sh cmake/deps.sh $(PYTHON_PACKAGES)
+	@cmake --build $(BUILD) --target sia
 	@PYTHON="$(PYTHON)" sh python/test.sh $(BUILD)
 
 FUZZ_SECONDS ?= 60

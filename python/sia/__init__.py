@@ -16,6 +16,7 @@ the next, which may be larger (a slice of a packed qkv). Anything else is a Valu
 interpreter's lock is free while the library works. Objects are closed by `with`, or when nothing refers to them."""
 
 from importlib import import_module as _import_module
+from typing import Any
 
 from ._attention import Attention, Cache, Forward, Gradients, Tables, attention, backward, forward, tables
 from ._errors import ArgumentError, Error, FileError, FormatError
@@ -31,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """sia.torch is loaded when it is first used: the rest works without PyTorch."""
     if name == "torch":
         return _import_module(".torch", __name__)

@@ -172,8 +172,8 @@ class Attention(Handle):
         self._check_own()
         if q.ndim == 4:
             return Forward(made if out is None else out, lse, entropy, mass)
-        flat = [array if array is None else array[0] for array in (made, lse, entropy, mass)]
-        return Forward(flat[0] if out is None else out, flat[1], flat[2], flat[3])
+        of_rows = [None if array is None else array[0] for array in (entropy, mass)]
+        return Forward(made[0] if out is None else out, lse[0], of_rows[0], of_rows[1])
 
     def backward(self, q: Array, k: Array, v: Array, out: Array, lse: Array, d_out: Array, *,
                  logn: Optional[Array] = None, q_pos: int = 0, k_pos: int = 0) -> Gradients:  # fmt: skip
@@ -322,7 +322,8 @@ def attention_for(scheme: str, q: Any, k: Any, settings: Dict[str, Any]) -> Atte
 def forward(q: Array, k: Array, v: Array, scheme: str = "si+prope", *, logn: Optional[Array] = None, q_pos: int = 0,
             k_pos: int = 0, statistics: bool = False, **settings: Any) -> Forward:  # fmt: skip
     """Attention.forward with the heads of the arrays; settings as in Attention."""
-    check_float("q", q, False), check_float("k", k, False)
+    check_float("q", q, False)
+    check_float("k", k, False)
     a = attention_for(scheme, q, k, settings)
     return a.forward(q, k, v, logn=logn, q_pos=q_pos, k_pos=k_pos, statistics=statistics)
 
@@ -330,7 +331,8 @@ def forward(q: Array, k: Array, v: Array, scheme: str = "si+prope", *, logn: Opt
 def backward(q: Array, k: Array, v: Array, out: Array, lse: Array, d_out: Array, scheme: str = "si+prope", *,
              logn: Optional[Array] = None, q_pos: int = 0, k_pos: int = 0, **settings: Any) -> Gradients:  # fmt: skip
     """Attention.backward with the heads of the arrays; settings as in Attention."""
-    check_float("q", q, False), check_float("k", k, False)
+    check_float("q", q, False)
+    check_float("k", k, False)
     a = attention_for(scheme, q, k, settings)
     return a.backward(q, k, v, out, lse, d_out, logn=logn, q_pos=q_pos, k_pos=k_pos)
 

@@ -44,8 +44,8 @@ def call(function: Any, *arguments: Any) -> None:
     err = ffi.new("sia_error *")
     try:
         status = function(*arguments, err)
-    except OverflowError as error:  # a number that its C type cannot hold
-        raise ArgumentError(str(error)) from None
+    except OverflowError as overflow:  # a number that its C type cannot hold
+        raise ArgumentError(str(overflow)) from None
     if status == lib.SIA_OK:
         return
     error = KINDS.get(status, Error)(ffi.string(err.text).decode("utf-8", "replace"))

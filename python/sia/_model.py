@@ -62,18 +62,20 @@ class Model(Handle):
     tensors."""
 
     _name = "model"
+    tokenizer: Optional[Tokenizer]
 
     def __init__(self, path: Path, *, tokenizer: Union[Tokenizer, Path, None] = None, threads: int = 0) -> None:
         place = ffi.new("sia_model **")
         call(lib.sia_model_open, place, path_bytes(path), threads)
-        self._own(place[0])
+        self._own(place[0], None)
         found = tokenizer if tokenizer is not None else _find_tokenizer(path)
-        self.tokenizer = found if found is None or isinstance(found, Tokenizer) else Tokenizer(found)
+        if found is not None:
+            self.tokenizer = found if isinstance(found, Tokenizer) else Tokenizer(found)
 
-    def _own(self, model: Any) -> None:
+    def _own(self, model: Any, tokenizer: Optional[Tokenizer]) -> None:
         self._pointer = ffi.gc(model, lib.sia_model_destroy)
         self._sessions: Any = weakref.WeakSet()
-        self.tokenizer: Optional[Tokenizer] = None
+        self.tokenizer = tokenizer
 
     @staticmethod
     def presets() -> List[str]:
@@ -97,8 +99,7 @@ class Model(Handle):
         fill_struct(config, "model", settings)
         call(lib.sia_model_create, place, config, threads)
         model = cls.__new__(cls)
-        model._own(place[0])
-        model.tokenizer = tokenizer
+        model._own(place[0], tokenizer)
         return model
 
     @property

@@ -20,8 +20,8 @@ class _Function(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, logn: Any, a: Attention, span: Any) -> Any:  # type: ignore[override]
-        arrays = [None if t is None else t.detach().numpy() for t in (q, k, v, logn)]
-        done = a.forward(arrays[0], arrays[1], arrays[2], logn=arrays[3], **span)
+        arrays = [t.detach().numpy() for t in (q, k, v)]
+        done = a.forward(*arrays, logn=None if logn is None else logn.detach().numpy(), **span)
         out = torch.from_numpy(done.out)
         ctx.save_for_backward(q, k, v, logn, out, torch.from_numpy(done.lse))
         ctx.attention, ctx.span = a, span

@@ -16,7 +16,11 @@ SHAPES = [(1, 1, 1, 1, 8), (2, 37, 4, 2, 16), (1, 130, 6, 1, 64), (3, 65, 3, 3, 
 
 def inputs(random, shape, scheme):
     batch, length, heads, kv_heads, dim = shape
-    q, k, v = random(batch, length, heads, dim), random(batch, length, kv_heads, dim), random(batch, length, kv_heads, dim)
+    q, k, v = (
+        random(batch, length, heads, dim),
+        random(batch, length, kv_heads, dim),
+        random(batch, length, kv_heads, dim),
+    )
     logn = 0.3 + 0.05 * random(heads) if "logn" in scheme else None
     return q, k, v, logn
 
@@ -124,7 +128,12 @@ def test_tables():
 
 def test_own_distance_slot(random):
     q, k, v, _ = inputs(random, (1, 40, 2, 2, 16), "")
-    own = sia.Attention("nope", heads=2, head_dim=16, fill=lambda head, heads, t: (np.sqrt(2 * np.log1p(t / 10) + 1), -2 * np.log1p(t / 10)))
+    own = sia.Attention(
+        "nope",
+        heads=2,
+        head_dim=16,
+        fill=lambda head, heads, t: (np.sqrt(2 * np.log1p(t / 10) + 1), -2 * np.log1p(t / 10)),
+    )
     np.testing.assert_allclose(own.forward(q, k, v).out, sia.attention(q, k, v, "si+nope"), atol=1e-6)
 
 
@@ -159,10 +168,15 @@ def test_closing():
 def test_threads_share_an_object(random):
     q, k, v, _ = inputs(random, (1, 200, 4, 2, 16), "")
     a, results = sia.Attention(heads=4, kv_heads=2, head_dim=16), [None] * 4
-    def work(i): results[i] = a.forward(q, k, v).out  # noqa: E704
+
+    def work(i):
+        results[i] = a.forward(q, k, v).out
+
     workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for worker in workers: worker.start()  # noqa: E701
-    for worker in workers: worker.join()  # noqa: E701
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     for result in results:
         np.testing.assert_array_equal(result, results[0])
 

@@ -171,8 +171,17 @@ def test_loss_is_that_of_the_program(program, run_folder, tmp_path):
     assert model.loss(text) < math.log(512) - 0.1  # it has learned something
 
 
-@pytest.mark.parametrize("options", [{"temperature": 0}, {"seed": 5}, {"seed": 6, "top_k": 20, "top_p": 0.9, "cache": "f16"},
-                                     {"seed": 7, "stop": " "}, {"seed": 8, "ignore_end": True}, {"prompt": ""}])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temperature": 0},
+        {"seed": 5},
+        {"seed": 6, "top_k": 20, "top_p": 0.9, "cache": "f16"},
+        {"seed": 7, "stop": " "},
+        {"seed": 8, "ignore_end": True},
+        {"prompt": ""},
+    ],
+)
 def test_text_is_that_of_the_program(program, run_folder, options):
     model = sia.Model(run_folder, threads=1)
     options = {"prompt": "The man went", "tokens": 60, **options}

@@ -11,7 +11,16 @@ import sia
 from sia._stream import TextStream
 
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 20
-TEXTS = ["", "the cat", "  héllo\n\n\twörld ", "日本語 🙂", "a\0b", "<|endoftext|>", b"\xff\xfe \x80 abc", bytes(range(256))]
+TEXTS = [
+    "",
+    "the cat",
+    "  héllo\n\n\twörld ",
+    "日本語 🙂",
+    "a\0b",
+    "<|endoftext|>",
+    b"\xff\xfe \x80 abc",
+    bytes(range(256)),
+]
 
 
 @pytest.fixture(scope="module")
