@@ -9,8 +9,10 @@ BUILD := build/$(PRESET)
 PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev libpcre2-dev libcmocka-dev
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
+# And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.
+PYTHON_PACKAGES := python3-dev python3-venv python3-pip
 
-.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer fuzz lint format install deb clean
+.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer python fuzz lint format install deb clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -45,6 +47,11 @@ bench: all ## the speed of attention on this machine
 
 bench-peer: all ## the same in PyTorch, in the same rounds; PEER_ARGS are for bench/peer_torch.py
 	@sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
+
+python: configure ## the Python package and its tests, in build/python; PYTHON is the interpreter (python3)
+	@sh cmake/deps.sh $(PYTHON_PACKAGES)
+	@cmake --build $(BUILD) --target sia
+	@PYTHON="$(PYTHON)" sh python/test.sh $(BUILD)
 
 FUZZ_SECONDS ?= 60
 fuzz: deps-dev configure ## run the fuzz targets, FUZZ_SECONDS (60) each; what they find of interest is kept in build/corpus

@@ -251,6 +251,7 @@ static int run(const cli_args *args) {
     sia_data_source source = {.val = cli_text(args, "val"),
                               .tokenizer = cli_text(args, "tokenizer"),
                               .val_fraction = cli_real(args, "val-fraction"),
+                              .fraction_given = cli_given(args, "val-fraction"),
                               .vocabulary_given = cli_vocabulary_given(args),
                               .stopped = cli_stopped,
                               .progress = prepare_hook,

@@ -47,7 +47,10 @@ static int run(const cli_args *args) {
     sia_settings base, settings;
     bool resume = cli_flag(args, "resume"), begun = resume && is_run(out);
     if (begun && sia_train_config_read(out, &base, NULL, &err)) return cli_fail(&err);
-    int code = cli_settings(args, begun ? &base : NULL, &settings);
+    /* A preset that is named for a run which is resumed is compared with what the run has, not ignored. */
+    bool from_base = begun && !cli_given(args, "preset");
+    int code = cli_settings(args, from_base ? &base : NULL, &settings);
+    if (begun && !cli_vocabulary_given(args)) settings.model.vocabulary = base.model.vocabulary;
     if (code) return code;
     char command[1024];
     cli_command_line(args, command, sizeof command);
@@ -56,6 +59,7 @@ static int run(const cli_args *args) {
     sia_data_source source = {.val = cli_text(args, "val"),
                               .tokenizer = cli_text(args, "tokenizer"),
                               .val_fraction = cli_real(args, "val-fraction"),
+                              .fraction_given = cli_given(args, "val-fraction"),
                               .vocabulary_given = cli_vocabulary_given(args),
                               .stopped = cli_stopped,
                               .progress = cli_prepare_progress,

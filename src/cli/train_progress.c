@@ -22,7 +22,8 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
                 (long long)(e->data->val ? sia_corpus_tokens(e->data->val) : 0),
                 (double)p->steps * (double)p->tokens / (double)sia_corpus_tokens(e->data->train),
                 (long long)p->steps, (long long)p->tokens);
-        fprintf(stderr, "about %.0f MB of memory; kernels %s\n", (double)e->bytes / 1e6, sia_isa());
+        fprintf(stderr, "about %.0f MB of memory; kernels %s, %d thread%s\n", (double)e->bytes / 1e6,
+                sia_isa(), e->threads, e->threads == 1 ? "" : "s");
         if (e->step) fprintf(stderr, "goes on from step %lld\n", (long long)e->step);
     }
     (void)snprintf(p->what, sizeof p->what, "%s", p->label);

@@ -7,7 +7,14 @@
 
 /* ------------------------------------------------------------------------------------------------ creation */
 
-sia_status sia_model_create(sia_model **out, const sia_model_config *config, int threads, sia_error *err) {
+sia_status sia_model_create(sia_model **m, const sia_model_config *config, int threads, sia_error *err) {
+    sia_status status = sia_model_create_blank(m, config, threads, err);
+    if (!status) sia_parameters_initialise(&(*m)->parameters, &(*m)->config);
+    return status;
+}
+
+sia_status sia_model_create_blank(sia_model **out, const sia_model_config *config, int threads,
+                                  sia_error *err) {
     if (!out || !config)
         return sia_fail(err, SIA_ARGUMENT,
                         "model: want a place for the result and a configuration, got NULL");
@@ -30,7 +37,6 @@ sia_status sia_model_create(sia_model **out, const sia_model_config *config, int
         return status;
     }
     m->kernel = sia_kernel_get();
-    sia_parameters_initialise(&m->parameters, &m->config);
     *out = m;
     return SIA_OK;
 }

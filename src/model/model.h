@@ -38,6 +38,9 @@ struct sia_model {
     sia_panels back;    /* for dy W; empty until the model is trained */
 };
 
+/* A model whose weights are all 0, for one who fills them from a file. */
+sia_status sia_model_create_blank(sia_model **m, const sia_model_config *config, int threads, sia_error *err);
+
 /* Panels from the weights as they are now; `back` too when gradients will be asked for. */
 sia_status sia_model_pack(sia_model *m, bool back, sia_error *err);
 

@@ -46,6 +46,17 @@ static void describe(sia_parameter *p, const sia_model_config *c, int block, sia
     }
 }
 
+double sia_parameters_total(const sia_model_config *config, bool logn) {
+    double total = 0;
+    for (int kind = 0; kind <= SIA_KIND_UNEMBEDDING; kind++) {
+        sia_parameter p;
+        if (kind == SIA_KIND_LOGN && !logn) continue;
+        describe(&p, config, 0, (sia_kind)kind);
+        total += (kind < SIA_KINDS ? config->layers : 1) * (double)p.rows * (double)p.columns;
+    }
+    return total;
+}
+
 /* Every tensor starts at a whole cache line. */
 static int64_t room_of(const sia_parameter *p) {
     return (int64_t)(sia_aligned((size_t)(p->rows * p->columns) * sizeof(float)) / sizeof(float));

@@ -13,6 +13,8 @@
 #ifndef SIA_MODEL_PARAMETERS_H
 #define SIA_MODEL_PARAMETERS_H
 
+#include <stdbool.h>
+
 #include "model/group.h"
 #include "sia.h"
 
@@ -46,6 +48,9 @@ typedef struct sia_parameters {
     int64_t total; /* numbers in all */
     float *values, *gradients;
 } sia_parameters;
+
+/* How many numbers a complete configuration asks for; nothing is allocated. */
+double sia_parameters_total(const sia_model_config *config, bool logn);
 
 /* From a complete configuration; values are 0, there are no gradients. */
 sia_status sia_parameters_create(sia_parameters *p, const sia_model_config *config, sia_error *err);

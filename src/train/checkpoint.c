@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -242,8 +243,19 @@ static sia_status open_step(sia_checkpoint **result, const char *folder, int64_t
     return status;
 }
 
-/* Memory that is short is no damage: an older checkpoint would not be the answer to it. */
-static bool is_damage(sia_status status) { return status == SIA_FORMAT || status == SIA_FILE; }
+/* Damage is what a file holds, or that it is missing. Memory that is short, or a file that cannot be read just now,
+ * is none: an older checkpoint would not be the answer, and the newer one would be lost. */
+static bool is_damage(sia_status status, const char *folder, int64_t step, bool model_only) {
+    if (status != SIA_FILE) return status == SIA_FORMAT;
+    bool missing = false;
+    for (int i = 0; i < (model_only ? 1 : FILES); i++) {
+        char *path = step_path(folder, step, file_names[i]);
+        struct stat info;
+        missing = missing || (path && stat(path, &info) != 0 && errno == ENOENT);
+        free(path);
+    }
+    return missing;
+}
 
 static sia_status open_newest(sia_checkpoint **c, const char *folder, const int64_t *steps, int64_t count,
                               const sia_checkpoint_choice *choice, sia_error *err) {
@@ -254,7 +266,8 @@ static sia_status open_newest(sia_checkpoint **c, const char *folder, const int6
             (*c)->skipped = first;
             return SIA_OK;
         }
-        if (!is_damage(status)) return sia_fail(err, status, "%s", said.text);
+        if (!is_damage(status, folder, steps[i], choice->model_only))
+            return sia_fail(err, status, "%s", said.text);
         if (!first.status) first = said;
         if (!choice->skip_damaged) break;
     }
@@ -296,6 +309,8 @@ void sia_checkpoint_close(sia_checkpoint *c) {
     }
     free(c);
 }
+
+const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c) { return c->files[0]; }
 
 int64_t sia_checkpoint_step(const sia_checkpoint *c) { return c->step; }
 

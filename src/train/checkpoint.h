@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "sia.h"
+#include "base/safetensors.h"
 #include "train/run.h"
 
 enum { SIA_TENSOR_ENTRY_DIMS = 4 };
@@ -77,6 +78,7 @@ sia_status sia_checkpoint_open(sia_checkpoint **c, const char *folder, const sia
                                sia_error *err);
 void sia_checkpoint_close(sia_checkpoint *c); /* NULL is fine */
 
+const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c); /* the model's file */
 int64_t sia_checkpoint_step(const sia_checkpoint *c);
 const char *sia_checkpoint_metadata(const sia_checkpoint *c, const char *key); /* of the model; or NULL */
 

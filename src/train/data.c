@@ -299,9 +299,54 @@ static sia_status prepare_shards(json_t **description, const sia_data_source *s,
     return *description ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
 }
 
+static bool is_packed(const char *path) { return is_folder(path) && exists(path, "data.json"); }
+
+/* What was asked for and has no meaning here is an error, never ignored. */
+static sia_status check_source(const sia_data_source *s, sia_error *err) {
+    bool packed = s->count == 1 && is_packed(s->paths[0]),
+         shards = s->count == 1 && ends_in(s->paths[0], ".bin");
+    for (int i = 0; s->count > 1 && i < s->count; i++)
+        if (is_packed(s->paths[i]) || ends_in(s->paths[i], ".bin"))
+            return sia_fail(err, SIA_ARGUMENT, "%s: shards stand alone: want one folder or one pattern",
+                            s->paths[i]);
+    if (s->val && (s->count == 0 || packed))
+        return sia_fail(err, SIA_ARGUMENT, "val %s: %s its own text to validate on", s->val,
+                        packed ? "a packed folder has" : "generated text has");
+    if (s->fraction_given && (s->count == 0 || packed || shards))
+        return sia_fail(err, SIA_ARGUMENT,
+                        "val-fraction: only of text files, which are divided into documents");
+    return SIA_OK;
+}
+
+/* What a run was begun with, as it was named, so that a resume under other names is noticed. */
+static json_t *names_of(const sia_data_source *s) {
+    json_t *names = json_object(), *files = json_array();
+    for (int i = 0; i < s->count; i++) (void)json_array_append_new(files, json_string(s->paths[i]));
+    (void)json_object_set_new(names, "files", files);
+    if (s->val) (void)json_object_set_new(names, "val", json_string(s->val));
+    if (s->tokenizer) (void)json_object_set_new(names, "tokenizer", json_string(s->tokenizer));
+    return names;
+}
+
+sia_status sia_train_data_same(const json_t *description, const sia_data_source *s, sia_error *err) {
+    json_t *now = names_of(s), *files = json_object_get(now, "files");
+    const json_t *then = json_object_get(description, "names");
+    const char *other = NULL;
+    if (json_array_size(files) && !json_equal(files, json_object_get(then, "files"))) other = s->paths[0];
+    if (s->val && !json_equal(json_object_get(now, "val"), json_object_get(then, "val"))) other = s->val;
+    if (s->tokenizer && !json_equal(json_object_get(now, "tokenizer"), json_object_get(then, "tokenizer")))
+        other = s->tokenizer;
+    json_decref(now);
+    return other
+               ? sia_fail(err, SIA_ARGUMENT, "%s: the run was begun with other files: leave them out", other)
+               : SIA_OK;
+}
+
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, const char *folder,
                                   sia_settings *settings, sia_error *err) {
     *d = (sia_train_data){0};
+    sia_status checked = check_source(s, err);
+    if (checked) return checked;
     sia_tokenizer *tokenizer = NULL;
     json_t *description = NULL;
     const char *first = s->count ? s->paths[0] : "";
@@ -309,7 +354,7 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
     if (!status) {
         if (s->count == 0)
             status = prepare_generated(&description, &tokenizer, s, settings, err);
-        else if (s->count == 1 && is_folder(first) && exists(first, "data.json"))
+        else if (s->count == 1 && is_packed(first))
             status = prepare_packed(&description, &tokenizer, first, err);
         else if (s->count == 1 && ends_in(first, ".bin"))
             status = prepare_shards(&description, s, err);
@@ -318,6 +363,7 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
     }
     if (!status && tokenizer) status = sia_train_tokenizer_save(tokenizer, folder, err);
     sia_tokenizer_close(tokenizer);
+    if (!status) (void)json_object_set_new(description, "names", names_of(s));
     if (!status) status = sia_train_data_open(d, description, folder, s->threads, err);
     json_decref(description);
     if (!status) status = fit_vocabulary(settings, s, sia_corpus_vocabulary(d->train), err);

@@ -26,6 +26,7 @@ typedef struct sia_data_source {
     const char *val; /* text, or shards, to validate on; NULL: a part of the text, of the folder; none */
     const char *tokenizer; /* NULL: trained on the text, or that of the folder */
     double val_fraction;   /* of text without val */
+    bool fraction_given;   /* it was asked for: refused where there is no text to divide */
     bool vocabulary_given; /* the settings' vocabulary was asked for: else it follows the tokenizer */
     sia_stopped *stopped;
     sia_progress *progress; /* or NULL */
@@ -37,6 +38,9 @@ typedef struct sia_data_source {
  * adapted. */
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *source, const char *folder,
                                   sia_settings *settings, sia_error *err);
+
+/* Whether what was named for a run that is resumed, if anything was, is what it was begun with. */
+sia_status sia_train_data_same(const json_t *description, const sia_data_source *source, sia_error *err);
 
 /* Opens what a description in the config.json of `folder` names; a path that is not absolute starts there. */
 sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const char *folder, int threads,

@@ -22,19 +22,34 @@ sia_tensor_entry *sia_model_entries(const sia_model *m) {
     return entries;
 }
 
-/* The model that the metadata of a file describes; its weights are not read yet. */
-static sia_status model_of(sia_model **m, const char *config_text, const char *path, int threads,
+static double data_bytes(const sia_safetensors *file) {
+    double bytes = 0;
+    for (int64_t i = 0; i < sia_safetensors_count(file); i++)
+        bytes += (double)sia_safetensors_at(file, i)->bytes;
+    return bytes;
+}
+
+/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs nothing: it
+ * has to fit the data that the file really holds. */
+static sia_status model_of(sia_model **m, const sia_safetensors *file, const char *path, int threads,
                            sia_error *err) {
-    if (!config_text)
-        return sia_fail(err, SIA_FORMAT, "%s: its metadata has no 'model': not a model of sia", path);
+    const char *text = sia_safetensors_metadata(file, "model");
+    if (!text) return sia_fail(err, SIA_FORMAT, "%s: its metadata has no 'model': not a model of sia", path);
     json_error_t at;
-    json_t *json = json_loads(config_text, JSON_REJECT_DUPLICATES, &at);
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &at);
     if (!json) return sia_fail(err, SIA_FORMAT, "%s: the model in its metadata: %s", path, at.text);
     sia_model_config config = {0};
+    sia_scheme scheme;
     sia_status status = sia_model_config_read(&config, json, path, err);
     json_decref(json);
-    if (!status) status = sia_model_create(m, &config, threads, err);
-    return status;
+    if (!status) status = sia_model_config_complete(&config, err);
+    if (!status) status = sia_scheme_parse(config.scheme, &scheme, err);
+    if (status) return status;
+    double wanted = sia_parameters_total(&config, scheme.row == SIA_ROW_LOGN) * sizeof(float);
+    if (wanted != data_bytes(file))
+        return sia_fail(err, SIA_FORMAT, "%s: its tensors have %.0f bytes, its model %.0f", path,
+                        data_bytes(file), wanted);
+    return sia_model_create_blank(m, &config, threads, err);
 }
 
 static sia_status load_checkpoint(sia_model **m, const char *run, const sia_checkpoint_choice *choice,
@@ -43,7 +58,7 @@ static sia_status load_checkpoint(sia_model **m, const char *run, const sia_chec
     sia_status status = sia_checkpoint_open(&c, run, choice, err);
     if (status) return status;
     sia_tensor_entry *entries = NULL;
-    status = model_of(m, sia_checkpoint_metadata(c, "model"), run, threads, err);
+    status = model_of(m, sia_checkpoint_model(c), run, threads, err);
     if (!status) {
         entries = sia_model_entries(*m);
         status = entries
@@ -77,7 +92,7 @@ static sia_status load_file(sia_model **m, const char *path, int threads, int64_
     sia_safetensors *file;
     sia_status status = sia_safetensors_open(&file, path, err);
     if (status) return status;
-    status = model_of(m, sia_safetensors_metadata(file, "model"), path, threads, err);
+    status = model_of(m, file, path, threads, err);
     if (!status) status = copy_tensors(*m, file, path, err);
     const char *number = sia_safetensors_metadata(file, "step");
     if (!status && step) *step = number ? atoll(number) : 0;

@@ -163,7 +163,15 @@ static sia_status read_training(sia_training_settings *t, json_t *object, const 
 }
 
 sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, sia_error *err) {
+    static const char *const parts[] = {"model", "training", "data", "version", "command", "note", NULL};
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: not a JSON object", name);
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        int i = 0;
+        while (parts[i] && strcmp(parts[i], key) != 0) i++;
+        if (!parts[i]) return sia_fail(err, SIA_FORMAT, "%s: '%s' is no part of a config file", name, key);
+    }
     json_t *model = json_object_get(object, "model"), *training = json_object_get(object, "training");
     sia_status status = model ? sia_model_config_read(&s->model, model, name, err) : SIA_OK;
     if (!status && training) status = read_training(&s->training, training, name, err);

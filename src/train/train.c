@@ -30,6 +30,7 @@ typedef struct state {
     sia_batches batches;
     uint32_t *rows; /* [batch, length + 1] */
     int64_t step, first_step;
+    bool stop;      /* the hook asked for it */
     double seconds; /* spent on steps since first_step */
 } state;
 
@@ -41,13 +42,15 @@ static double now(void) {
 
 static double epochs(const state *s) { return s->job->fill ? 0 : sia_batches_epochs(&s->batches, s->step); }
 
-static int tell(const state *s, sia_train_event event) {
+/* A wish to stop is kept until a step has been done, whatever event it came with. */
+static int tell(state *s, sia_train_event event) {
     event.step = s->step;
     event.tokens_per_s = s->seconds > 0 ? (double)(s->step - s->first_step) *
                                               (double)(s->batches.sequences * s->batches.length) / s->seconds
                                         : 0;
-    event.epoch = epochs(s);
-    return s->job->hook ? s->job->hook(s->job->hook_context, &event) : 0;
+    event.epoch = sia_batches_epochs(&s->batches, s->step);
+    if (s->job->hook && s->job->hook(s->job->hook_context, &event)) s->stop = true;
+    return s->stop;
 }
 
 /* ------------------------------------------------------------------------------------------------ config.json */
@@ -343,7 +346,8 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
     sia_settings ignored;
     sia_status status = sia_train_config_read(job->folder, &ignored, &description, err);
     if (status) return status;
-    status = sia_train_data_open(&s->own, description, job->folder, job->threads, err);
+    if (job->source) status = sia_train_data_same(description, job->source, err);
+    if (!status) status = sia_train_data_open(&s->own, description, job->folder, job->threads, err);
     json_decref(description);
     return status;
 }
@@ -392,6 +396,8 @@ static sia_status start(state *s, sia_error *err) {
         status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
                                     s->job->fill ? s->job->fill_context : s, err);
     if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
+    /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find them. */
+    if (!status && !begun && s->job->initial) status = save(s, err);
     /* The last thing that a start does: one that failed leaves a folder in which a run can be begun. */
     if (!status && !begun) status = config_write(s, err);
     char *note = NULL;
@@ -404,6 +410,7 @@ static sia_status start(state *s, sia_error *err) {
                                         .note = note,
                                         .data = s->data,
                                         .settings = &s->settings,
+                                        .threads = s->m->threads,
                                         .bytes = bytes_of(s)});
     free(note);
     return status;

@@ -30,6 +30,7 @@ typedef struct sia_train_event {
     const double *validation;
     const sia_train_data *data;   /* STARTED */
     const sia_settings *settings; /* STARTED: complete */
+    int threads;                  /* STARTED */
     size_t bytes;                 /* STARTED: of weights, gradients, optimiser and activations */
     const char *note; /* STARTED: a sentence about a damaged checkpoint that was skipped, or NULL */
 } sia_train_event;

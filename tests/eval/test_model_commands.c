@@ -90,7 +90,7 @@ static const command_case cases[] = {
     {"$SIA generate run --tokenizer large.json", 2, "the tokenizer has 300 tokens"},
     {"$SIA generate bad", 1, "model.safetensors"},
     {"$SIA generate run --temperature -1", 2, "--temperature -1: want 0 to 1000"},
-    {"$SIA generate run --top-p 2", 2, "--top-p 2: want 0 to 1"},
+    {"$SIA generate run --top-p 2", 2, "--top-p 2: want 1e-06 to 1"},
     {"$SIA generate run --scheme alibi", 2, "the model was trained with 'rope'"},
     {"$SIA generate run --tokens 5 --ignore-end --quiet --seed 3 > /dev/full", 1, "No space left on device"},
     /* sia bench decode. */

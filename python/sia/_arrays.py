@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""NumPy arrays as the library sees them: an address, a shape, and one stride.
+
+An array [batch, length, heads, head_dim] of float32 may have any step from one position to the next that is at least
+a row; all else must be dense, batch after batch. [length, heads, head_dim] is a batch of one."""
+
+from typing import Any, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._errors import ArgumentError
+from ._sia import ffi
+
+Shape = Tuple[int, ...]
+FLOAT = np.dtype(np.float32)
+
+
+def check_float(name: str, array: Any, write: bool) -> None:
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError("%s: %s, want a NumPy array of float32" % (name, type(array).__name__))
+    if array.dtype != FLOAT:
+        raise ArgumentError("%s: dtype %s, want float32" % (name, array.dtype))
+    if not array.flags.aligned:
+        raise ArgumentError("%s: want an array aligned to 4 bytes" % name)
+    if write and not array.flags.writeable:
+        raise ArgumentError("%s: read-only, want an array to write to" % name)
+
+
+def pointer(array: Optional[np.ndarray]) -> Any:
+    """Its address; the caller keeps the array alive during the call."""
+    return ffi.NULL if array is None else ffi.cast("float *", array.__array_interface__["data"][0])
+
+
+def dense(name: str, array: Any, shape: Sequence[int], write: bool = False) -> Any:
+    """The address of a dense array of float32 that must have this shape; NULL for None."""
+    if array is None:
+        return ffi.NULL
+    check_float(name, array, write)
+    if array.shape != tuple(shape):
+        raise ArgumentError("%s: shape %s, want %s" % (name, list(array.shape), list(shape)))
+    if not array.flags.c_contiguous:
+        raise ArgumentError("%s: strides %s, want a dense array" % (name, array.strides))
+    return pointer(array)
+
+
+def row_stride(name: str, array: np.ndarray) -> int:
+    """Floats from one position to the next of [batch, length, heads, head_dim]; the library checks that it is at
+    least a row. Strides of axes of length 1 mean nothing."""
+    batch, length, heads, dim = array.shape
+    of_batch, of_row, of_head, of_float = array.strides
+    row = dim * heads * 4
+    if array.size == 0:
+        return row // 4  # the library refuses the length
+    step = of_row if length > 1 else of_batch if batch > 1 else row
+    within = (dim == 1 or of_float == 4) and (heads == 1 or of_head == dim * 4)
+    outside = step % 4 == 0 and step != 0 and (batch == 1 or of_batch == length * step)
+    if not (within and outside):
+        raise ArgumentError(
+            "%s: strides %s, want an array that is dense but for the step from one position to the next"
+            % (name, array.strides)
+        )
+    return step // 4
+
+
+def empty_like_rows(array: np.ndarray) -> np.ndarray:
+    """A new array of the same shape and row stride, for its gradient."""
+    batch, length, heads, dim = array.shape
+    stride = row_stride("array", array)
+    rows = np.empty((batch * length, stride), FLOAT)
+    return np.lib.stride_tricks.as_strided(
+        rows, array.shape, (length * stride * 4, stride * 4, dim * 4, 4), subok=False, writeable=True
+    )

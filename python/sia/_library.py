@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What the library says of itself, and small things that all parts use: names, paths, handles."""
+
+import os
+from typing import Any, List, Union
+
+from ._errors import ArgumentError
+from ._sia import ffi, lib
+
+Path = Union[str, bytes, "os.PathLike[str]"]
+
+CACHE_TYPES = {"f32": lib.SIA_F32, "f16": lib.SIA_F16, "int8": lib.SIA_I8, "i8": lib.SIA_I8}
+
+
+def version() -> str:
+    """The version of the library."""
+    return text(lib.sia_version())
+
+
+def isa() -> str:
+    """The instruction set in use; the environment's SIA_ISA, read once, overrides the choice."""
+    return text(lib.sia_isa())
+
+
+def schemes() -> List[str]:
+    """The canonical names of the schemes that the paper compares, its ablations and the control."""
+    return names(lib.sia_scheme_list())
+
+
+def text(chars: Any) -> str:
+    return ffi.string(chars).decode("utf-8")
+
+
+def names(array: Any) -> List[str]:
+    """A list of C strings that ends by NULL."""
+    found: List[str] = []
+    while array[len(found)] != ffi.NULL:
+        found.append(text(array[len(found)]))
+    return found
+
+
+def path_bytes(path: Path) -> bytes:
+    return c_string(os.fsencode(path), "path")
+
+
+def c_string(value: Union[str, bytes], name: str) -> bytes:
+    """For a const char *: a 0 within would cut it silently."""
+    data = value.encode("utf-8") if isinstance(value, str) else value
+    if b"\0" in data:
+        raise ArgumentError("%s %r: holds a 0 byte" % (name, value))
+    return data
+
+
+def cache_type(name: str) -> int:
+    if name not in CACHE_TYPES:
+        raise ArgumentError("cache type %r: want f32, f16 or int8" % (name,))
+    return CACHE_TYPES[name]
+
+
+def fill_struct(struct: Any, what: str, values: Any) -> None:
+    """Sets fields by name. A number that does not fit its C type is a ValueError, as any other bad value."""
+    for name, value in values.items():
+        try:
+            setattr(struct, name, value)
+        except AttributeError:
+            raise ArgumentError("%s: no setting is called %r" % (what, name)) from None
+        except OverflowError:
+            raise ArgumentError("%s %r: outside the range of its type" % (name, value)) from None
+
+
+class Handle:
+    """An object that owns one of the library's, until close(), the end of a `with`, or its own end.
+
+    Views and objects that borrow it hold the pointer too, and with it the memory: closing never leaves them on
+    memory that is gone."""
+
+    _name = "object"
+    _pointer: Any = None
+
+    @property
+    def _open(self) -> Any:
+        if self._pointer is None:
+            raise ArgumentError("%s: closed" % self._name)
+        return self._pointer
+
+    def close(self) -> None:
+        """Lets go of it; calling it again does nothing."""
+        self._pointer = None
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

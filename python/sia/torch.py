@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Attention on PyTorch's CPU tensors, differentiable.
+
+    out = sia.torch.attention(q, k, v, scheme="si+prope")        # q, k, v [batch, length, heads, head_dim]
+
+Tensors share their memory with the library: q, k, v may be slices of one packed qkv. The kernels compute in float32."""
+
+from typing import Any, Optional, Tuple
+
+import torch
+
+from ._attention import Attention, attention_for
+from ._errors import ArgumentError
+
+__all__ = ["attention"]
+
+
+class _Function(torch.autograd.Function):
+    """The forward and backward passes of an Attention. Gradients of gradients there are none."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Any, k: Any, v: Any, logn: Any, a: Attention, span: Any) -> Any:  # type: ignore[override]
+        arrays = [t.detach().numpy() for t in (q, k, v)]
+        done = a.forward(*arrays, logn=None if logn is None else logn.detach().numpy(), **span)
+        out = torch.from_numpy(done.out)
+        ctx.save_for_backward(q, k, v, logn, out, torch.from_numpy(done.lse))
+        ctx.attention, ctx.span = a, span
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_out: Any) -> Any:  # type: ignore[override]
+        q, k, v, logn, out, lse = (None if t is None else t.detach().numpy() for t in ctx.saved_tensors)
+        # Autograd hands on whatever lies at hand, such as one number expanded to a shape.
+        d_array = d_out.detach().to(torch.float32).contiguous().numpy()
+        found = ctx.attention.backward(q, k, v, out, lse, d_array, logn=logn, **ctx.span)
+        gradients = [None if array is None else torch.from_numpy(array) for array in found]
+        return (*gradients, None, None)
+
+
+def _check(name: str, tensor: Any) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise ArgumentError("%s: %s, want a tensor" % (name, type(tensor).__name__))
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise ArgumentError("%s: on %s, %s; want a strided tensor on cpu" % (name, tensor.device, tensor.layout))
+    if tensor.dtype != torch.float32:
+        raise ArgumentError(
+            "%s: dtype %s, want float32; with convert=True it is computed in float32"
+            % (name, str(tensor.dtype).replace("torch.", ""))
+        )
+
+
+def _converted(tensors: Tuple[Any, ...]) -> Tuple[Any, ...]:
+    """Dense copies in float32, through which gradients flow; a tensor that is one already stays itself."""
+    return tuple(t.to(torch.float32).contiguous() if isinstance(t, torch.Tensor) else t for t in tensors)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scheme: str = "si+prope", *,
+              logn: Optional[torch.Tensor] = None, q_pos: int = 0, k_pos: int = 0, convert: bool = False,
+              **settings: Any) -> torch.Tensor:  # fmt: skip
+    """softmax(L) v, causal, with exact gradients for q, k, v and logn.
+
+    q [batch, length, heads, head_dim]; k, v [batch, length, kv_heads, head_dim]; logn [heads] for schemes with logn.
+    Query i stands at q_pos + i, key j at k_pos + j. Settings are those of sia.Attention.
+
+    Tensors are float32 and dense but for the step from one position to the next. With convert=True those of other
+    types and strides are copied into such, and the result has the type of q: bfloat16 models, a transposed
+    [batch, heads, length, head_dim], or float64 for torch.autograd.gradcheck."""
+    wanted = q.dtype if isinstance(q, torch.Tensor) else None
+    if convert:
+        q, k, v, logn = _converted((q, k, v, logn))
+    for name, tensor in (("q", q), ("k", k), ("v", v), ("logn", logn)):
+        if tensor is not None or name != "logn":
+            _check(name, tensor)
+    a = attention_for(scheme, q, k, settings)
+    out = _Function.apply(q, k, v, logn, a, {"q_pos": q_pos, "k_pos": k_pos})
+    return out.to(wanted) if convert else out

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""Attention on NumPy arrays against the reference in float64."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+import reference
+
+import sia
+
+SCHEMES = sia.schemes()
+SHAPES = [(1, 1, 1, 1, 8), (2, 37, 4, 2, 16), (1, 130, 6, 1, 64), (3, 65, 3, 3, 24)]  # batch, length, heads, kv, dim
+
+
+def inputs(random, shape, scheme):
+    batch, length, heads, kv_heads, dim = shape
+    q, k, v = (
+        random(batch, length, heads, dim),
+        random(batch, length, kv_heads, dim),
+        random(batch, length, kv_heads, dim),
+    )
+    logn = 0.3 + 0.05 * random(heads) if "logn" in scheme else None
+    return q, k, v, logn
+
+
+def wide(*arrays):
+    return [None if a is None else a.astype(np.float64) for a in arrays]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forward_is_the_reference(random, scheme, shape):
+    q, k, v, logn = inputs(random, shape, scheme)
+    # A length of use that is four times that of training: ntk and yarn differ from rope.
+    settings = {"train_len": 64, "eval_len": 256}
+    out = sia.attention(q, k, v, scheme, logn=logn, **settings)
+    *wide_inputs, wide_logn = wide(q, k, v, logn)
+    want = reference.attention(*wide_inputs, scheme, wide_logn, **settings)
+    assert out.dtype == np.float32 and out.shape == q.shape
+    np.testing.assert_allclose(out, want, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize("scheme", ["si+prope", "logn+rope", "alibi"])
+def test_backward_is_the_slope_of_the_reference(random, scheme):
+    q, k, v, logn = inputs(random, (2, 19, 4, 2, 8), scheme)
+    d_out = random(*q.shape)
+    done = sia.forward(q, k, v, scheme, logn=logn)
+    found = sia.backward(q, k, v, done.out, done.lse, d_out, scheme, logn=logn)
+    assert (found.logn is None) == (logn is None)
+    rng = np.random.default_rng(1)
+    values = wide(q, k, v, logn)
+    for i, gradient in enumerate(found):
+        if gradient is None:
+            continue
+        assert gradient.shape == values[i].shape
+        direction = rng.standard_normal(values[i].shape)
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = [x + step * direction if j == i else x for j, x in enumerate(values)]
+            ends.append((reference.attention(*moved[:3], scheme, moved[3]) * d_out).sum())
+        slope = (ends[0] - ends[1]) / 2e-5
+        assert abs((gradient * direction).sum() - slope) < 1e-4 * (1 + abs(slope))
+
+
+def test_slices_of_a_packed_array_are_not_copied(random):
+    packed = random(2, 33, 3, 4, 16)
+    q, k, v = packed[:, :, 0], packed[:, :, 1], packed[:, :, 2]
+    dense = [np.ascontiguousarray(x) for x in (q, k, v)]
+    a = sia.Attention(heads=4, head_dim=16)
+    done, want = a.forward(q, k, v), a.forward(*dense)
+    np.testing.assert_array_equal(done.out, want.out)
+    d_out = random(2, 33, 4, 16)
+    found, exact = a.backward(q, k, v, done.out, done.lse, d_out), a.backward(*dense, want.out, want.lse, d_out)
+    for one, other in zip(found[:3], exact[:3]):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_result_goes_where_it_is_asked_to(random):
+    q = random(9, 2, 8)
+    room = np.zeros((9, 5, 2, 8), np.float32)
+    done = sia.Attention(heads=2, head_dim=8).forward(q, q, q, out=room[:, 3])
+    np.testing.assert_array_equal(done.out, sia.attention(q, q, q))
+    assert np.shares_memory(done.out, room) and not room[:, 2].any() and not room[:, 4].any()
+
+
+def test_three_axes_are_a_batch_of_one(random):
+    q, k, v = random(20, 2, 16), random(20, 1, 16), random(20, 1, 16)
+    done, want = sia.forward(q, k, v, statistics=True), sia.forward(q[None], k[None], v[None], statistics=True)
+    for one, other in zip(done, want):
+        np.testing.assert_array_equal(one, other[0])
+    np.testing.assert_allclose(done.mass.sum(-1), 1, atol=1e-5)
+
+
+def test_a_chunk_of_a_long_text(random):
+    q, k, v, _ = inputs(random, (1, 90, 2, 2, 16), "")
+    whole = sia.attention(q, k, v)
+    chunk = sia.attention(q[:, 60:], k, v, q_pos=60)
+    np.testing.assert_allclose(chunk, whole[:, 60:], atol=2e-6)
+
+
+@pytest.mark.parametrize("type, tolerance", [("f32", 3e-6), ("f16", 3e-3), ("int8", 5e-2)])
+@pytest.mark.parametrize("scheme", ["si+prope", "logn+rope", "alibi"])
+def test_decoding_is_the_forward_pass(random, scheme, type, tolerance):
+    q, k, v, logn = inputs(random, (1, 60, 4, 2, 16), scheme)
+    want = sia.attention(q, k, v, scheme, logn=logn)[0]
+    a = sia.Attention(scheme, heads=4, kv_heads=2, head_dim=16)
+    with a.cache(type) as cache:
+        first = cache.decode(q[0, :40], k[0, :40], v[0, :40], logn=logn)
+        rest = [cache.decode(q[0, i : i + 1], k[0, i : i + 1], v[0, i : i + 1], logn=logn) for i in range(40, 60)]
+        assert len(cache) == 60 and cache.nbytes > 0
+        np.testing.assert_allclose(np.concatenate([first, *rest]), want, atol=tolerance)
+        cache.truncate(40)
+        np.testing.assert_array_equal(cache.decode(q[0, 40:41], k[0, 40:41], v[0, 40:41], logn=logn), rest[0])
+
+
+def test_tables():
+    t = np.arange(1000.0)
+    scale, bias = sia.tables("si+prope", 1000)
+    want = reference.scale_and_bias("si", t, 0, 1)
+    np.testing.assert_allclose(scale, want[0], rtol=1e-6)
+    np.testing.assert_allclose(bias, want[1], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(sia.tables("alibi", 9, head=3, heads=8).bias, -t[:9] / 16)
+    np.testing.assert_allclose(sia.tables("si", 9, tau=3).scale ** 2, 2 * np.log(t[:9] / 3 + 1) + 1, rtol=1e-6)
+    assert len(sia.tables("nope", 0).scale) == 0
+
+
+def test_own_distance_slot(random):
+    q, k, v, _ = inputs(random, (1, 40, 2, 2, 16), "")
+    own = sia.Attention(
+        "nope",
+        heads=2,
+        head_dim=16,
+        fill=lambda head, heads, t: (np.sqrt(2 * np.log1p(t / 10) + 1), -2 * np.log1p(t / 10)),
+    )
+    np.testing.assert_allclose(own.forward(q, k, v).out, sia.attention(q, k, v, "si+nope"), atol=1e-6)
+
+
+def test_own_distance_slot_that_fails(random):
+    def fill(head, heads, t):
+        raise KeyError("on purpose")
+
+    with pytest.raises(KeyError, match="on purpose"):
+        a = sia.Attention("nope", heads=1, head_dim=8, fill=fill)
+        a.forward(*[random(1, 9, 1, 8)] * 3)
+
+
+def test_settings_have_their_defaults():
+    a = sia.Attention("prope+si", heads=4, head_dim=16, train_len=400)
+    assert a.scheme == "si+prope"
+    assert a.settings["kv_heads"] == 4 and a.settings["prope_base"] == 100 and a.settings["pairs"] == "halves"
+
+
+def test_closing():
+    a = sia.Attention(heads=1, head_dim=8)
+    cache = a.cache()
+    one = np.ones((1, 1, 8), np.float32)
+    a.close()
+    a.close()
+    with pytest.raises(ValueError, match="attention: closed"):
+        a.forward(one, one, one)
+    del a
+    gc.collect()
+    np.testing.assert_array_equal(cache.decode(one, one, one), one)  # it holds what it borrowed
+
+
+def test_threads_share_an_object(random):
+    q, k, v, _ = inputs(random, (1, 200, 4, 2, 16), "")
+    a, results = sia.Attention(heads=4, kv_heads=2, head_dim=16), [None] * 4
+
+    def work(i):
+        results[i] = a.forward(q, k, v).out
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for result in results:
+        np.testing.assert_array_equal(result, results[0])
+
+
+# ---------------------------------------------------------------------------------------------------------- errors
+
+F = np.float32
+GOOD = np.ones((2, 5, 2, 8), F)
+ODD = np.frombuffer(b"\0" * (GOOD.nbytes + 1), np.uint8)[1:].view(F).reshape(GOOD.shape)
+
+BAD_ARRAYS = [
+    (GOOD.astype(np.float64), "q: dtype float64, want float32"),
+    (GOOD.astype(">f4"), "q: dtype >f4, want float32"),
+    (GOOD.tolist(), "q: list, want a NumPy array of float32"),
+    (GOOD[0, 0], r"q: shape \[2, 8\], want \[batch, length, heads, head_dim\]"),
+    (GOOD[:, :, :1], r"q: shape \[2, 5, 1, 8\], want \[2, 5, 2, 8\]"),
+    (np.ones((2, 5, 2, 16), F), r"q: shape \[2, 5, 2, 16\], want \[2, 5, 2, 8\]"),
+    (GOOD[:1], r"k: shape \[2, 5, 2, 8\], want \[1, 5, 2, 8\]"),
+    (GOOD[0], "q, k, v: 3, 4 and 4 axes, want as many"),
+    (GOOD[:0], "k: shape"),
+    (GOOD[:, :0], "q_len 0: want 1 to"),
+    (np.ones((2, 2, 5, 8), F).swapaxes(1, 2), "q: strides .* want an array that is dense but for the step"),
+    (np.ones((2, 5, 2, 16), F)[..., ::2], "q: strides"),
+    (np.ones((4, 5, 2, 8), F)[::2], "q: strides"),
+    (np.broadcast_to(np.ones((2, 1, 2, 8), F), GOOD.shape), "q: strides"),
+    (GOOD[:1, ::-1], "k: shape"),
+    (ODD, "q: want an array aligned"),
+]
+
+
+@pytest.mark.parametrize("q, sentence", BAD_ARRAYS)
+def test_a_bad_array_is_a_value_error(q, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        sia.Attention(heads=2, head_dim=8).forward(q, GOOD, GOOD)
+
+
+def test_positions_backwards():
+    back = np.ones((1, 5, 2, 8), F)[:, ::-1]
+    with pytest.raises(ValueError, match="q_stride -16: want at least a row, 16"):
+        sia.attention(back, back, back)
+
+
+BAD_CALLS = [
+    (lambda: sia.Attention("si+rop", heads=1, head_dim=8), "scheme si[+]rop: unknown word 'rop'"),
+    (lambda: sia.Attention("si+alibi", heads=1, head_dim=8), "both fill the distance slot"),
+    (lambda: sia.Attention(heads=1, head_dim=12), "head_dim 12: want a multiple of 8"),
+    (lambda: sia.Attention(heads=4, kv_heads=3, head_dim=8), "kv_heads 3: want a divisor of heads, 4"),
+    (lambda: sia.Attention(heads=1, head_dim=8, taw=3), "no setting is called 'taw'"),
+    (lambda: sia.Attention(heads=1, head_dim=8, tau=-1.0), "tau -1: want a number above 0"),
+    (lambda: sia.Attention(heads=1 << 40, head_dim=8), "heads 1099511627776: outside the range"),
+    (lambda: sia.Attention(heads=1, head_dim=8, pairs="odd"), "pairs 'odd': want halves or adjacent"),
+    (lambda: sia.Attention("si\0", heads=1, head_dim=8), "holds a 0 byte"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, "logn+rope"), "logn: NULL, want one number for each head"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, logn=np.ones(2, F)), "logn: given, but scheme si[+]prope has no logn"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, "logn+rope", logn=np.ones(3, F)), r"logn: shape \[3\], want \[2\]"),
+    (lambda: sia.attention(GOOD, GOOD[:, :4], GOOD), r"v: shape \[2, 5, 2, 8\], want \[2, 4, 2, 8\]"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, q_pos=-1), "q_pos -1: want 0 to"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, q_pos=1 << 70), "q_pos .* outside the range"),
+    (lambda: sia.tables("si", -1), "n -1: want 0 to"),
+    (lambda: sia.tables("si", 9, head=1), "head 1: want 0 to 0"),
+    (lambda: sia.Attention(heads=2, head_dim=8).cache("f64"), "cache type 'f64': want f32, f16 or int8"),
+    (lambda: sia.Attention(heads=2, head_dim=8).cache().attend(GOOD[0]), "n 5: want 1 to 0"),
+    (lambda: sia.Attention(heads=2, head_dim=8).cache().append(GOOD[0], GOOD[0, :3]), r"v: shape \[3, 2, 8\]"),
+    (lambda: sia.Attention(heads=2, head_dim=8).cache().append(GOOD[0, ::2], GOOD[0, ::2]), "k: strides .* want a dense"),
+    (lambda: sia.Attention(heads=2, head_dim=8).cache().truncate(1), "length 1: the cache holds 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function, sentence", BAD_CALLS)
+def test_a_bad_call_is_a_value_error(function, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        function()
+    assert isinstance(caught.value, sia.Error) and caught.value.status in ("argument", "scheme")
+
+
+def test_bad_places_for_results(random):
+    a, done = sia.Attention(heads=2, head_dim=8), sia.forward(GOOD, GOOD, GOOD)
+    closed = np.ones(GOOD.shape, F)
+    closed.flags.writeable = False
+    with pytest.raises(ValueError, match="out: read-only"):
+        a.forward(GOOD, GOOD, GOOD, out=closed)
+    with pytest.raises(ValueError, match=r"out: shape \[2, 4, 2, 8\], want that of q"):
+        a.forward(GOOD, GOOD, GOOD, out=np.empty((2, 4, 2, 8), F))
+    with pytest.raises(ValueError, match="d_out: strides .* want those of out"):
+        a.backward(GOOD, GOOD, GOOD, done.out, done.lse, np.ones((2, 5, 3, 8), F)[:, :, :2])
+    with pytest.raises(ValueError, match="lse: shape"):
+        a.backward(GOOD, GOOD, GOOD, done.out, done.lse[:1], GOOD)
