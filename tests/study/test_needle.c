@@ -134,7 +134,8 @@ static void a_stopped_study_goes_on(void **state) {
     assert_int_equal(c.kinds[SIA_NEEDLE_FINISHED], 2);
     char *want = lines_of(whole);
     /* Stopped at every event in turn, with other numbers of threads; then resumed. */
-    for (int stop = 1; stop < c.calls; stop += 3) { /* at the last one nothing is left to stop */
+    /* The last two events tell the last result: nothing is left to stop then. */
+    for (int stop = 1; stop <= c.calls - 2; stop += 3) {
         (void)snprintf(again, sizeof again, "%s-%d", whole, stop);
         counter first = {.stop_at = stop}, second = {0}, third = {0};
         sia_status status = study(again, runs, 2, 1 + stop % 2, &first);
