@@ -87,7 +87,7 @@ static sia_status hold(holding *h, const char *bytes, size_t count, sia_error *e
         h->bytes = larger;
         h->room = room;
     }
-    memcpy(h->bytes + h->count, bytes, count);
+    if (count) memcpy(h->bytes + h->count, bytes, count);
     h->count += count;
     sia_text stop = h->g->stop;
     char *found = stop.size ? memmem(h->bytes, h->count, stop.bytes, stop.size) : NULL;

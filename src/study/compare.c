@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "study/compare.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -279,8 +280,8 @@ static sia_status write_header(study *s, sia_error *err) {
     (void)strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&seconds, &day));
     json_t *lengths = json_array();
     for (int i = 0; first->training.multiples[i]; i++)
-        (void)json_array_append_new(
-            lengths, json_integer((json_int_t)(first->training.multiples[i] * first->model.train_len)));
+        (void)json_array_append_new(lengths,
+                                    json_integer(first->training.multiples[i] * first->model.train_len));
     json_t *json =
         json_pack("{s:s, s:s, s:o, s:I, s:o, s:s, s:s}", "kind", "study", "version", sia_version(), "config",
                   sia_settings_json(first), "train_len", (json_int_t)first->model.train_len, "lengths",
@@ -366,7 +367,7 @@ static json_t *result_json(const sia_compare_result *r, int64_t tokens) {
     json_t *loss = json_object();
     for (int i = 0; r->multiples[i]; i++) {
         char length[24];
-        (void)snprintf(length, sizeof length, "%lld", (long long)(r->multiples[i] * r->train_len));
+        (void)snprintf(length, sizeof length, "%" PRId64, r->multiples[i] * r->train_len);
         (void)json_object_set_new(loss, length, json_real(r->losses[i]));
     }
     json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme",
@@ -392,7 +393,7 @@ static bool tell_finished(worker *w, const char *scheme) {
                             .multiples = settings->training.multiples};
     for (int i = 0; r.multiples[i]; i++) {
         char length[24];
-        (void)snprintf(length, sizeof length, "%lld", (long long)(r.multiples[i] * r.train_len));
+        (void)snprintf(length, sizeof length, "%" PRId64, r.multiples[i] * r.train_len);
         r.losses[i] = json_number_value(json_object_get(loss, length));
     }
     pthread_mutex_lock(&w->s->lock);

@@ -212,10 +212,10 @@ static sia_status prepare_generated(json_t **description, sia_tokenizer **tokeni
     int64_t words = longest + 1 > WORDS ? longest + 1 : WORDS; /* a word is at least a token */
     double wanted = (double)t->steps * (double)t->batch * (double)settings->model.train_len;
     int64_t tokens = wanted > TOKENS_MOST ? TOKENS_MOST : (int64_t)wanted, windows = words / longest;
-    *description =
-        json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", "generated", "seed", (json_int_t)t->data_seed, "words",
-                  (json_int_t)words, "documents", (json_int_t)(tokens / words + 1), "val_documents",
-                  (json_int_t)((t->eval_windows + windows - 1) / windows));
+    int64_t documents = tokens / words + 1, val_documents = (t->eval_windows + windows - 1) / windows;
+    *description = json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", "generated", "seed",
+                             (json_int_t)t->data_seed, "words", (json_int_t)words, "documents",
+                             (json_int_t)documents, "val_documents", (json_int_t)val_documents);
     if (!*description) return sia_fail_memory(err, 64, "description");
     if (*tokenizer) return SIA_OK;
     return tokenizer_from_source(tokenizer, s, t->data_seed, settings->model.vocabulary, err);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "train/train.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,13 +189,14 @@ static sia_status log_line(state *s, json_t *object, sia_error *err) {
 static sia_status log_step(state *s, const sia_step_result *r, double seconds, sia_error *err) {
     const sia_training_settings *t = &s->settings.training;
     double f = r->rate_factor;
+    int64_t seen = s->step * r->tokens;
     return log_line(s,
                     json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "step",
                               (json_int_t)s->step, "loss", r->loss, "rate_embedding", f * t->embedding_rate,
                               "rate_matrix", f * t->matrix_rate, "rate_unembedding", f * t->unembedding_rate,
                               "rate_scalar", f * t->scalar_rate, "gradient_norm", r->statistics.gradient_norm,
                               "tokens_per_s", (double)r->tokens / seconds, "epoch", epochs(s), "tokens",
-                              (json_int_t)(s->step * r->tokens)),
+                              (json_int_t)seen),
                     err);
 }
 
@@ -222,7 +224,7 @@ static sia_status validate(state *s, sia_error *err) {
         status = sia_validate(s->m, &v, &result, err);
         if (status) break;
         losses[i] = result.loss;
-        (void)snprintf(name, sizeof name, "%lld", (long long)(t->multiples[i] * s->batches.length));
+        (void)snprintf(name, sizeof name, "%" PRId64, t->multiples[i] * s->batches.length);
         (void)json_object_set_new(table, name, json_real(result.loss));
     }
     if (!status)

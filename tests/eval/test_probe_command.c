@@ -23,8 +23,7 @@ static const command_case cases[] = {
     {TRAIN "--out si", 0, ""},
     {TRAIN "--out rope --scheme rope --seed 3", 0, ""},
     /* What people see. */
-    {"$SIA probe si " SMALL, 0,
-     "si: si+prope, step 2; 2 windows of 128 tokens of generated text, seed 0"},
+    {"$SIA probe si " SMALL, 0, "si: si+prope, step 2; 2 windows of 128 tokens of generated text, seed 0"},
     {"$SIA probe si " SMALL, 0, "  context   entropy       last 100   itself   first   entropy by range"},
     {"$SIA probe si " SMALL, 0, "  layer    mean  variance   off 1"},
     {"$SIA probe si " SMALL "--quiet", 0, ""},

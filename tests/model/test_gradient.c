@@ -61,8 +61,8 @@ static double run(sia_model *m, bool recompute, bool add, float scale) {
     fill_batch(ids, targets);
     sia_training *t;
     sia_error err;
-    double sum;
-    int64_t scored;
+    double sum = 0;
+    int64_t scored = 0;
     if (sia_training_create(&t, m, BATCH, LENGTH, recompute, &err) || sia_model_pack(m, true, &err) ||
         sia_training_run(t, ids, targets, scale, add, &sum, &scored, &err))
         fail_msg("%s", err.text);
@@ -167,8 +167,8 @@ static void first_loss(void **state) {
         sia_training *t;
         sia_error err;
         uint32_t ids[64], targets[64];
-        double sum;
-        int64_t scored;
+        double sum = 0;
+        int64_t scored = 0;
         assert_int_equal(sia_model_preset(*preset, &config, &err), SIA_OK);
         if (sia_model_create(&m, &config, 2, &err)) fail_msg("%s", err.text);
         for (uint32_t i = 0; i < 64; i++)
