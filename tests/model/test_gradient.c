@@ -79,7 +79,7 @@ static double difference(const reference *r, int which) {
     int64_t count = p->rows * p->columns, step = count > 12 ? count / 12 : 1;
     double worst = 0, most = 0;
     const double h = 1e-5;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(p->gradient[i]));
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs((double)p->gradient[i]));
     for (int64_t i = 0; i < count; i += step) {
         double *x = &r->values[which][i], before = *x;
         *x = before + h;
