@@ -116,7 +116,23 @@ void sia_folder_abandon(char *temporary) {
 
 /* -------------------------------------------------------------------------------------------------- placing */
 
+/* The folder above path; NULL when path has none, or without memory. */
+static char *folder_above(const char *path) {
+    size_t length = strlen(path);
+    while (length > 0 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    while (length > 0 && path[length - 1] == '/') length--;
+    return length ? strndup(path, length) : NULL;
+}
+
 sia_status sia_folder_ensure(const char *path, sia_error *err) {
+    if (mkdir(path, 0777) == 0) return sync_parent(path, err);
+    if (errno == EEXIST) return SIA_OK;
+    char *above = errno == ENOENT ? folder_above(path) : NULL;
+    if (!above) return sia_fail_file(err, path);
+    sia_status status = sia_folder_ensure(above, err);
+    free(above);
+    if (status) return status;
     if (mkdir(path, 0777) == 0) return sync_parent(path, err);
     return errno == EEXIST ? SIA_OK : sia_fail_file(err, path);
 }

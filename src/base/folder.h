@@ -17,7 +17,7 @@
 
 #include "sia.h"
 
-/* Makes a folder unless it is there; the one above it must be. */
+/* Makes a folder unless it is there, and those above it. */
 sia_status sia_folder_ensure(const char *path, sia_error *err);
 
 /* Makes a folder beside path, under a temporary name as base/file.h gives them: path.tmp- and 12 hexadecimal

@@ -52,7 +52,11 @@ static void test_refusals(void **state) {
     assert_null(temporary);
     assert_int_equal(sia_folder_remove(in_scratch("absent"), &err), SIA_FILE);
     assert_int_equal(sia_folder_clean(in_scratch("absent"), &err), SIA_FILE);
-    assert_int_equal(sia_folder_ensure(in_scratch("absent/one"), &err), SIA_FILE);
+    /* Folders above are made as well, but not through a file. */
+    assert_int_equal(sia_folder_ensure(in_scratch("deep/er/one"), &err), SIA_OK);
+    assert_int_equal(sia_folder_ensure(in_scratch("deep/er/one/"), &err), SIA_OK);
+    (void)write_text("plain", "file");
+    assert_int_equal(sia_folder_ensure(in_scratch("plain/one"), &err), SIA_FILE);
     /* In the place of a file: it stays, and the new folder is gone. */
     assert_int_equal(mkdir(in_scratch("place"), 0777), 0);
     (void)write_text("place/taken", "file");
