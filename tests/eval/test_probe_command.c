@@ -91,7 +91,7 @@ static const command_case cases[] = {
     {"$SIA probe si --windows 1025", 2, "--windows 1025: want 1 to 1024"},
     /* Files that cannot be written. */
     {"$SIA probe si --out text.txt", 1, "text.txt"},
-    {"$SIA probe si --out none/such", 1, "none/such: No such file or directory"},
+    {"touch plain && $SIA probe si --out plain/such", 1, "plain/such: Not a directory"},
     {"$SIA probe si " SMALL "--json --quiet >/dev/full", 1, "No space left on device"},
     /* Ctrl-C: 130, and no file. */
     {"timeout --preserve-status -s INT 1 $SIA probe si --data text.txt --length 400 --windows 1024 --threads "
