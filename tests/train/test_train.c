@@ -225,7 +225,7 @@ static const command_case refusals[] = {
     {"$SIA train", 2, "want --out RUN"},
     {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2,
      "want --val or --val-fraction, not both"},
-    {"$SIA train --out absent/x --quiet", 1, "absent/x: No such file"},
+    {"touch plain && $SIA train --out plain/x --quiet", 1, "plain/x: Not a directory"},
     {"$SIA train --out x --preset large", 2, "large"},
     {"$SIA train --out x --quiet --scheme si+rope+rope", 2, "scheme"},
     {"$SIA train --out x --quiet --lengths 1,2", 2, "like 1x,4x,16x"},
