@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Settings as a table: see fields.h. */
 #include "base/fields.h"
 
 #include <string.h>

@@ -116,6 +116,19 @@ void sia_folder_abandon(char *temporary) {
 
 /* -------------------------------------------------------------------------------------------------- placing */
 
+bool sia_folder_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool sia_folder_holds(const char *folder, const char *name) {
+    struct stat info;
+    char *path = sia_folder_path(folder, name);
+    bool there = path && stat(path, &info) == 0;
+    free(path);
+    return there;
+}
+
 /* The folder above path; NULL when path has none, or without memory. */
 static char *folder_above(const char *path) {
     size_t length = strlen(path);
@@ -127,7 +140,9 @@ static char *folder_above(const char *path) {
 
 sia_status sia_folder_ensure(const char *path, sia_error *err) {
     if (mkdir(path, 0777) == 0) return sync_parent(path, err);
-    if (errno == EEXIST) return SIA_OK;
+    if (errno == EEXIST)
+        return sia_folder_exists(path) ? SIA_OK
+                                       : sia_fail(err, SIA_FILE, "%s: is a file, want a folder", path);
     char *above = errno == ENOENT ? folder_above(path) : NULL;
     if (!above) return sia_fail_file(err, path);
     sia_status status = sia_folder_ensure(above, err);

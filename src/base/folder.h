@@ -17,6 +17,10 @@
 
 #include "sia.h"
 
+/* Whether path is a folder; whether a folder holds something of this name. */
+bool sia_folder_exists(const char *path);
+bool sia_folder_holds(const char *folder, const char *name);
+
 /* Makes a folder unless it is there, and those above it. */
 sia_status sia_folder_ensure(const char *path, sia_error *err);
 

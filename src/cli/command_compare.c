@@ -33,8 +33,7 @@ typedef struct row {
 typedef struct table {
     const char *const *schemes; /* in the order of the table */
     int scheme_count;
-    cli_progress line;
-    char what[96];
+    cli_phases shown;
     bool quiet;
     row rows[MAX_ROWS];
     int count;
@@ -62,7 +61,7 @@ static void add_result(table *t, const sia_compare_result *r) {
         to->squares[i] += r->losses[i] * r->losses[i];
     }
     if (t->quiet) return;
-    if (t->line.width) fprintf(stderr, "\r%*s\r", t->line.width, "");
+    if (t->shown.line.width) fprintf(stderr, "\r%*s\r", t->shown.line.width, "");
     fprintf(stderr, "%-12s %-14s seed %llu", r->scheme, r->variant, (unsigned long long)r->seed);
     for (int i = 0; r->multiples[i]; i++)
         fprintf(stderr, "   %.3f at %lldx", r->losses[i], (long long)r->multiples[i]);
@@ -73,30 +72,19 @@ static int hook(void *context, const sia_compare_event *e) {
     table *t = context;
     if (e->data) {
         char text[256];
-        cli_progress_end(&t->line);
+        cli_progress_end(&t->shown.line);
         if (!t->quiet)
             fprintf(stderr, "%s: %lld train, %lld val tokens\n",
                     sia_train_data_text(e->data, text, sizeof text),
                     (long long)sia_corpus_tokens(e->data->train), (long long)sia_corpus_tokens(e->data->val));
-        cli_progress_start(&t->line, t->what, 100, "", 1);
+        cli_progress_start(&t->shown.line, t->shown.what, 100, "", 1);
     }
     if (e->result) add_result(t, e->result);
     if (e->running && e->loss > 0)
-        (void)snprintf(t->what, sizeof t->what, "%-18s loss %.3f", e->running, e->loss);
+        (void)snprintf(t->shown.what, sizeof t->shown.what, "%-18s loss %.3f", e->running, e->loss);
     else if (e->running)
-        (void)snprintf(t->what, sizeof t->what, "%-18s evaluate  ", e->running);
-    cli_progress_update(&t->line, 100 * e->done);
-    return cli_stopped();
-}
-
-static int prepare_hook(void *context, const char *phase, double done) {
-    table *t = context;
-    if (strcmp(t->what, phase) != 0) {
-        cli_progress_end(&t->line);
-        (void)snprintf(t->what, sizeof t->what, "%s", phase);
-        cli_progress_start(&t->line, t->what, 100, "", 1);
-    }
-    cli_progress_update(&t->line, 100 * done);
+        (void)snprintf(t->shown.what, sizeof t->shown.what, "%-18s evaluate  ", e->running);
+    cli_progress_update(&t->shown.line, 100 * e->done);
     return cli_stopped();
 }
 
@@ -230,8 +218,7 @@ static int run(const cli_args *args) {
     sia_settings settings;
     sia_error err;
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
-    if (cli_given(args, "val") && cli_given(args, "val-fraction"))
-        return cli_usage(args, "want --val or --val-fraction, not both");
+    if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
     int code = cli_settings(args, NULL, &settings);
@@ -245,21 +232,10 @@ static int run(const cli_args *args) {
     t->quiet = cli_flag(args, "quiet");
     t->schemes = schemes;
     t->scheme_count = job.scheme_count;
-    cli_progress_start(&t->line, "", 0, "", 1);
+    cli_progress_start(&t->shown.line, "", 0, "", 1);
     cli_command_line(args, command, sizeof command);
     json_t *machine = cli_machine_json((int)cli_int(args, "threads"));
-    sia_data_source source = {.val = cli_text(args, "val"),
-                              .tokenizer = cli_text(args, "tokenizer"),
-                              .val_fraction = cli_real(args, "val-fraction"),
-                              .fraction_given = cli_given(args, "val-fraction"),
-                              .vocabulary_given = cli_vocabulary_given(args),
-                              .stopped = cli_stopped,
-                              .progress = prepare_hook,
-                              .progress_context = t,
-                              .threads = (int)cli_int(args, "threads")};
-    char **paths;
-    source.count = cli_operands(args, &paths);
-    source.paths = paths;
+    sia_data_source source = cli_data_source(args, &t->shown);
     job.source = &source;
     job.threads = (int)cli_int(args, "threads");
     job.command = command;
@@ -267,7 +243,7 @@ static int run(const cli_args *args) {
     job.hook = hook;
     job.hook_context = t;
     sia_status status = sia_compare(&job, &err);
-    cli_progress_end(&t->line);
+    cli_progress_end(&t->shown.line);
     if (status == SIA_STOPPED && !t->quiet) fputs("stopped; the same command goes on\n", stderr);
     code = status ? cli_fail(&err) : finish(args, t, out);
     json_decref(machine);

@@ -63,19 +63,19 @@ static void begun(view *v, const sia_needle_event *e) {
 
 static void reading(view *v, const sia_needle_event *e) {
     if (v->reading != e->length) {
-        cli_progress_end(&v->training.line);
+        cli_progress_end(&v->training.shown.line);
         (void)snprintf(v->what, sizeof v->what, "%s  haystacks of %lld", v->label, (long long)e->length);
-        cli_progress_start(&v->training.line, v->what, (double)v->settings->samples, "", 1);
+        cli_progress_start(&v->training.shown.line, v->what, (double)v->settings->samples, "", 1);
         v->reading = e->length;
     }
-    cli_progress_update(&v->training.line, e->done * (double)v->settings->samples);
+    cli_progress_update(&v->training.shown.line, e->done * (double)v->settings->samples);
 }
 
 static void measured(view *v, const sia_needle_event *e) {
     for (int i = 0; v->settings->multiples[i]; i++)
         if (v->settings->multiples[i] * e->train_len == e->length)
             v->accuracy[i] = (double)e->result->right / (double)e->result->count;
-    cli_progress_end(&v->training.line);
+    cli_progress_end(&v->training.shown.line);
     if (v->json) print_json(e);
     if (!v->quiet && !e->found)
         fprintf(stderr, "%s: %lld of %lld needles in haystacks of %lld tokens\n", e->name,
@@ -123,7 +123,7 @@ static int run(const cli_args *args) {
     view v = {.quiet = cli_flag(args, "quiet"), .json = cli_flag(args, "json"), .settings = &settings};
     v.training.quiet = true; /* its lines; not its progress */
     v.training.label = "";
-    cli_progress_start(&v.training.line, "", 0, "", 1);
+    cli_progress_start(&v.training.shown.line, "", 0, "", 1);
     json_t *machine = cli_machine_json((int)cli_int(args, "threads"));
     sia_needle_job job = {.folder = out,
                           .runs = runs,
@@ -136,7 +136,7 @@ static int run(const cli_args *args) {
                           .hook = hook,
                           .hook_context = &v};
     status = sia_needle_run(&job, &err);
-    cli_progress_end(&v.training.line);
+    cli_progress_end(&v.training.shown.line);
     free(runs);
     json_decref(machine);
     if (status == SIA_STOPPED && !v.quiet)

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "cli/progress.h"
 #include "cli/theory_report.h"
 
@@ -20,14 +20,6 @@ static int show_progress(void *context, double done, double total) {
     progress->total = total;
     cli_progress_update(progress, done);
     return cli_stopped();
-}
-
-static sia_status make_folder(const char *folder, sia_error *err) {
-    struct stat about;
-    if (mkdir(folder, 0777) == 0) return SIA_OK;
-    if (errno != EEXIST || stat(folder, &about) != 0) return sia_fail_file(err, folder);
-    if (!S_ISDIR(about.st_mode)) return sia_fail(err, SIA_FILE, "%s: is a file, want a folder", folder);
-    return SIA_OK;
 }
 
 /* The lines once, for stdout and for the file. */
@@ -82,7 +74,7 @@ static int run(const cli_args *args) {
                                    .progress_context = &progress};
     cli_catch_stop();
     /* A folder that cannot be made is heard of before the work. */
-    if (cli_given(args, "out") && make_folder(cli_text(args, "out"), &err)) return cli_fail(&err);
+    if (cli_given(args, "out") && sia_folder_ensure(cli_text(args, "out"), &err)) return cli_fail(&err);
     cli_progress_start(&progress, "theory", 0, "points", 1);
     sia_status status = sia_theory_run(&theory, &settings, &err);
     cli_progress_end(&progress);

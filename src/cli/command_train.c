@@ -5,17 +5,11 @@
 
 #include <stdio.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
+#include "base/folder.h"
 #include "cli/bench.h"
 #include "cli/settings.h"
 #include "cli/train_progress.h"
-
-static bool is_run(const char *folder) {
-    char path[4096];
-    struct stat info;
-    return snprintf(path, sizeof path, "%s/config.json", folder) < (int)sizeof path && stat(path, &info) == 0;
-}
 
 static void say_end(const cli_train_progress *p, const char *out, double seconds) {
     struct rusage usage;
@@ -39,13 +33,12 @@ static sia_status say_json(const cli_train_progress *p, const char *out, double 
 static int run(const cli_args *args) {
     const char *out = cli_text(args, "out");
     if (!out) return cli_usage(args, "want --out RUN, the folder of the run");
-    if (cli_given(args, "val") && cli_given(args, "val-fraction"))
-        return cli_usage(args, "want --val or --val-fraction, not both");
+    if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
     sia_error err;
     sia_settings base, settings;
-    bool resume = cli_flag(args, "resume"), begun = resume && is_run(out);
+    bool resume = cli_flag(args, "resume"), begun = resume && sia_folder_holds(out, "config.json");
     if (begun && sia_train_config_read(out, &base, NULL, &err)) return cli_fail(&err);
     /* A preset that is named for a run which is resumed is compared with what the run has, not ignored. */
     bool from_base = begun && !cli_given(args, "preset");
@@ -55,19 +48,8 @@ static int run(const cli_args *args) {
     char command[1024];
     cli_command_line(args, command, sizeof command);
     cli_train_progress progress = {.label = "", .quiet = cli_flag(args, "quiet")};
-    cli_progress_start(&progress.line, "", 0, "", 1);
-    sia_data_source source = {.val = cli_text(args, "val"),
-                              .tokenizer = cli_text(args, "tokenizer"),
-                              .val_fraction = cli_real(args, "val-fraction"),
-                              .fraction_given = cli_given(args, "val-fraction"),
-                              .vocabulary_given = cli_vocabulary_given(args),
-                              .stopped = cli_stopped,
-                              .progress = cli_prepare_progress,
-                              .progress_context = &progress,
-                              .threads = (int)cli_int(args, "threads")};
-    char **paths;
-    source.count = cli_operands(args, &paths);
-    source.paths = paths;
+    cli_progress_start(&progress.shown.line, "", 0, "", 1);
+    sia_data_source source = cli_data_source(args, &progress.shown);
     sia_train_job job = {.folder = out,
                          .settings = &settings,
                          .source = &source,
@@ -79,7 +61,7 @@ static int run(const cli_args *args) {
                          .hook_context = &progress};
     double started = cli_seconds();
     sia_status status = sia_train(&job, &err);
-    cli_progress_end(&progress.line);
+    cli_progress_end(&progress.shown.line);
     if (status == SIA_STOPPED && !cli_flag(args, "quiet"))
         fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", out);
     if (status) return cli_fail(&err);

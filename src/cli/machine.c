@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The machine and the build, from what the system and the compiler say. */
 #include "cli/machine.h"
 
 #include <stdio.h>

@@ -1,25 +1,17 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * A model and its tokenizer, from the path that a person names. */
 #include "cli/model.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/folder.h"
 #include "train/model_file.h"
 
-static bool is_there(const char *folder, const char *name) {
-    struct stat info;
-    char *path = sia_folder_path(folder, name);
-    bool there = path && stat(path, &info) == 0;
-    free(path);
-    return there;
-}
-
 bool cli_is_run(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode) && !is_there(path, "model.safetensors");
+    return sia_folder_exists(path) && !sia_folder_holds(path, "model.safetensors");
 }
 
 sia_status cli_model_open(cli_model *model, const char *path, const char *tokenizer, int threads,
@@ -28,7 +20,7 @@ sia_status cli_model_open(cli_model *model, const char *path, const char *tokeni
     sia_status status = sia_model_load(&model->m, path, threads, &model->step, &model->run, err);
     if (status) return status;
     if (tokenizer) return sia_tokenizer_open(&model->tokenizer, tokenizer, err);
-    if (!model->run || !is_there(model->run, "tokenizer.json")) return SIA_OK;
+    if (!model->run || !sia_folder_holds(model->run, "tokenizer.json")) return SIA_OK;
     char *beside = sia_folder_path(model->run, "tokenizer.json");
     status = beside ? sia_tokenizer_open(&model->tokenizer, beside, err)
                     : sia_fail_memory(err, strlen(model->run), "path");

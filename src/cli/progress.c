@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum { BAR = 24, LINE = 160 };
 static const double redraw_seconds = 0.2, line_seconds = 10;
 
@@ -43,11 +45,7 @@ bool cli_stopped(void) { return stop_signal != 0; }
 
 /* ----------------------------------------------------------------------------------------------- the line */
 
-double cli_seconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+double cli_seconds(void) { return sia_seconds(); }
 
 void cli_progress_silence(void) { silenced = true; }
 
@@ -181,4 +179,15 @@ void cli_progress_end(cli_progress *progress) {
     }
     progress->width = 0;
     progress->quiet = true;
+}
+
+int cli_phases_show(void *context, const char *phase, double done) {
+    cli_phases *p = context;
+    if (strcmp(p->what, phase) != 0) {
+        cli_progress_end(&p->line);
+        (void)snprintf(p->what, sizeof p->what, "%s", phase);
+        cli_progress_start(&p->line, p->what, 100, "", 1);
+    }
+    cli_progress_update(&p->line, 100 * done);
+    return cli_stopped();
 }

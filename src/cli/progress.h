@@ -36,6 +36,15 @@ void cli_progress_start(cli_progress *progress, const char *what, double total, 
 void cli_progress_update(cli_progress *progress, double done);
 void cli_progress_end(cli_progress *progress); /* takes the line away; may be called again */
 
+/* A line whose words change with the phase of the work. */
+typedef struct cli_phases {
+    cli_progress line;
+    char what[96];
+} cli_phases;
+
+/* A sia_progress on a cli_phases: a new line for each phase; asks to stop when a person does. */
+int cli_phases_show(void *context, const char *phase, double done);
+
 /* For --quiet: no progress from any line of this process. */
 void cli_progress_silence(void);
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * From options to settings: preset or resumed run, then config file, then options. */
 #include "cli/settings.h"
 
 #include <stdlib.h>
@@ -89,4 +91,20 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
     if (!status && cli_has(args, "lengths") && cli_given(args, "lengths"))
         status = sia_multiples_parse(cli_text(args, "lengths"), settings->training.multiples, &err);
     return status ? cli_fail(&err) : CLI_DONE;
+}
+
+sia_data_source cli_data_source(const cli_args *args, cli_phases *shown) {
+    char **paths;
+    int count = cli_operands(args, &paths);
+    return (sia_data_source){.paths = paths,
+                             .count = count,
+                             .val = cli_text(args, "val"),
+                             .tokenizer = cli_text(args, "tokenizer"),
+                             .val_fraction = cli_real(args, "val-fraction"),
+                             .fraction_given = cli_given(args, "val-fraction"),
+                             .vocabulary_given = cli_vocabulary_given(args),
+                             .stopped = cli_stopped,
+                             .progress = cli_phases_show,
+                             .progress_context = shown,
+                             .threads = (int)cli_int(args, "threads")};
 }

@@ -7,6 +7,8 @@
 #define SIA_CLI_SETTINGS_H
 
 #include "cli/options.h"
+#include "cli/progress.h"
+#include "train/data.h"
 #include "train/settings.h"
 
 /* clang-format off */
@@ -73,6 +75,11 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
 
 /* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
 bool cli_vocabulary_given(const cli_args *args);
+
+/* What a command with CLI_DATA_OPTIONS trains on: its operands and those options; what is prepared shows on the
+ * line. */
+sia_data_source cli_data_source(const cli_args *args, cli_phases *shown);
+#define CLI_TWO_VALS "want --val or --val-fraction, not both"
 
 /* Sets the fields of a table whose options were given; a field "micro_batch" is the option --micro-batch. Fields
  * that the command has no option for are left alone. */

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The events of a training, as lines and as one line that is drawn again. */
 #include "cli/train_progress.h"
 
 #include <stdio.h>
@@ -13,7 +15,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
     p->steps = s->training.steps;
     p->tokens = s->training.batch * s->model.train_len;
     memcpy(p->multiples, s->training.multiples, sizeof p->multiples);
-    cli_progress_end(&p->line);
+    cli_progress_end(&p->shown.line);
     if (!p->quiet) {
         if (e->note) fprintf(stderr, "%s\n", e->note);
         fprintf(stderr, "%s%s%s, %s: %lld train, %lld val tokens; %.2f epochs in %lld steps of %lld tokens\n",
@@ -26,17 +28,19 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
                 sia_isa(), e->threads, e->threads == 1 ? "" : "s");
         if (e->step) fprintf(stderr, "goes on from step %lld\n", (long long)e->step);
     }
-    (void)snprintf(p->what, sizeof p->what, "%s", p->label);
-    cli_progress_start(&p->line, p->what, (double)((p->steps - e->step) * p->tokens), "k tokens", 1e3);
+    (void)snprintf(p->shown.what, sizeof p->shown.what, "%s", p->label);
+    cli_progress_start(&p->shown.line, p->shown.what, (double)((p->steps - e->step) * p->tokens), "k tokens",
+                       1e3);
 }
 
 static void stepped(cli_train_progress *p, const sia_train_event *e) {
     double loss = e->result->loss;
     p->smoothed = p->seen ? 0.95 * p->smoothed + 0.05 * loss : loss;
     p->seen = true;
-    (void)snprintf(p->what, sizeof p->what, "%s%sstep %lld/%lld  loss %.3f, smoothed %.3f", p->label,
-                   *p->label ? "  " : "", (long long)e->step, (long long)p->steps, loss, p->smoothed);
-    cli_progress_update(&p->line, (double)((e->step - p->first_step) * p->tokens));
+    (void)snprintf(p->shown.what, sizeof p->shown.what, "%s%sstep %lld/%lld  loss %.3f, smoothed %.3f",
+                   p->label, *p->label ? "  " : "", (long long)e->step, (long long)p->steps, loss,
+                   p->smoothed);
+    cli_progress_update(&p->shown.line, (double)((e->step - p->first_step) * p->tokens));
 }
 
 static void validated(cli_train_progress *p, const sia_train_event *e) {
@@ -44,7 +48,7 @@ static void validated(cli_train_progress *p, const sia_train_event *e) {
     p->validated = true;
     if (p->quiet) return;
     /* The line is taken away and drawn again below; it keeps its clock. */
-    if (p->line.width) fprintf(stderr, "\r%*s\r", p->line.width, "");
+    if (p->shown.line.width) fprintf(stderr, "\r%*s\r", p->shown.line.width, "");
     fprintf(stderr, "%s%sstep %lld  validation", p->label, *p->label ? "  " : "", (long long)e->step);
     for (int i = 0; p->multiples[i]; i++)
         fprintf(stderr, "  %.3f at %lldx", e->validation[i], (long long)p->multiples[i]);
@@ -61,9 +65,9 @@ int cli_train_hook(void *context, const sia_train_event *event) {
         stepped(p, event);
         break;
     case SIA_TRAIN_VALIDATING:
-        (void)snprintf(p->what, sizeof p->what, "%s%sstep %lld  validation %2.0f%%", p->label,
+        (void)snprintf(p->shown.what, sizeof p->shown.what, "%s%sstep %lld  validation %2.0f%%", p->label,
                        *p->label ? "  " : "", (long long)event->step, 100 * event->done);
-        cli_progress_update(&p->line, (double)((event->step - p->first_step) * p->tokens));
+        cli_progress_update(&p->shown.line, (double)((event->step - p->first_step) * p->tokens));
         break;
     case SIA_TRAIN_VALIDATED:
         validated(p, event);
@@ -71,16 +75,5 @@ int cli_train_hook(void *context, const sia_train_event *event) {
     case SIA_TRAIN_SAVED:
         break;
     }
-    return cli_stopped();
-}
-
-int cli_prepare_progress(void *context, const char *phase, double done) {
-    cli_train_progress *p = context;
-    if (strcmp(p->what, phase) != 0) {
-        cli_progress_end(&p->line);
-        (void)snprintf(p->what, sizeof p->what, "%s", phase);
-        cli_progress_start(&p->line, p->what, 100, "", 1);
-    }
-    cli_progress_update(&p->line, 100 * done);
     return cli_stopped();
 }

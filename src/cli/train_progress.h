@@ -11,8 +11,7 @@
 typedef struct cli_train_progress {
     const char *label; /* stands before the step; may be "" */
     bool quiet;        /* no lines; the progress line is silenced for the process */
-    cli_progress line;
-    char what[96];
+    cli_phases shown;
     double smoothed;
     bool seen;                          /* the smoothed loss has begun */
     int64_t first_step, steps, tokens;  /* of a step */
@@ -23,8 +22,5 @@ typedef struct cli_train_progress {
 
 /* A sia_train_hook on a cli_train_progress; asks to stop when a person does. */
 int cli_train_hook(void *context, const sia_train_event *event);
-
-/* A sia_progress for what comes before the first step, on the same line. */
-int cli_prepare_progress(void *context, const char *phase, double done);
 
 #endif

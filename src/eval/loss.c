@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Loss by length on the same tokens, and by position. */
 #include "eval/loss.h"
 
 #include <errno.h>

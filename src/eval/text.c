@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Text to evaluate on: that of the run, text that is encoded now, or tokens as they are. */
 #include "eval/text.h"
 
 #include <stdlib.h>
@@ -108,11 +110,7 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
     sia_settings settings;
     json_t *description = NULL;
     if (!s->run) return sia_fail(err, SIA_ARGUMENT, "want the text to evaluate on");
-    char *config = sia_folder_path(s->run, "config.json");
-    struct stat info;
-    bool there = config && stat(config, &info) == 0;
-    free(config);
-    if (!there)
+    if (!sia_folder_holds(s->run, "config.json"))
         return sia_fail(err, SIA_ARGUMENT, "%s: no run is there, hence no validation text: name some text",
                         s->run);
     sia_status status = sia_train_config_read(s->run, &settings, &description, err);
@@ -127,8 +125,7 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
 /* The part for validation, where there is one. */
 static sia_status open_packed(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
     const char *part = NULL; /* shards have none */
-    struct stat info;
-    if (stat(s->path, &info) == 0 && S_ISDIR(info.st_mode)) {
+    if (sia_folder_exists(s->path)) {
         sia_manifest manifest;
         sia_status status = sia_manifest_read(&manifest, s->path, err);
         if (status) return status;

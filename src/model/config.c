@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Presets, defaults, checks and JSON of the configuration of a model. */
 #include "model/config.h"
 
 #include <math.h>

@@ -10,13 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIECE = 8192 }; /* of a prompt: between two of them a wish to stop is heard */
+#include "base/clock.h"
 
-static double seconds_now(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+enum { PIECE = 8192 }; /* of a prompt: between two of them a wish to stop is heard */
 
 /* ------------------------------------------------------------------------------------------------ text */
 
@@ -110,7 +106,7 @@ static sia_status feed_prompt(sia_session *s, const sia_generation *g, sia_gener
     uint32_t *ids = sia_alloc(g->prompt.size + 1, sizeof *ids);
     if (!ids) return sia_fail_memory(err, g->prompt.size * sizeof *ids, "prompt");
     sia_status status = SIA_OK;
-    double started = seconds_now();
+    double started = sia_seconds();
     if (g->prompt.size)
         status = sia_tokenizer_encode(g->tokenizer, g->prompt.bytes, g->prompt.size, ids, &count, err);
     else
@@ -121,7 +117,7 @@ static sia_status feed_prompt(sia_session *s, const sia_generation *g, sia_gener
         if (!status) status = heard(g, err);
     }
     result->prompt_tokens = (int64_t)count;
-    result->prompt_seconds = seconds_now() - started;
+    result->prompt_seconds = sia_seconds() - started;
     sia_free(ids);
     return status;
 }
@@ -138,7 +134,7 @@ static sia_status draw_tokens(sia_session *s, const sia_generation *g, uint32_t 
                               holding *h, sia_generated *result, sia_error *err) {
     sia_sampling sampling = g->sampling;
     sampling.limit = limit;
-    double started = seconds_now();
+    double started = sia_seconds();
     sia_status status = SIA_OK;
     while (!status && (!g->tokens || result->tokens < g->tokens)) {
         uint32_t id;
@@ -159,7 +155,7 @@ static sia_status draw_tokens(sia_session *s, const sia_generation *g, uint32_t 
         if (!status) status = heard(g, err);
         if (!status && result->tokens != g->tokens)
             status = sia_session_feed(s, &id, 1, NULL, NULL, logits, err);
-        result->seconds = seconds_now() - started;
+        result->seconds = sia_seconds() - started;
     }
     return status;
 }

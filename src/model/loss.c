@@ -20,23 +20,21 @@ typedef struct gradient_job {
     bool add;
 } gradient_job;
 
-static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
 /* With several threads every weight is cut at least in two, so that three equal ones do not leave a thread idle.
  * Where rows are cut does not change a bit of the result. */
 static int64_t rows_of_block(const gradient_job *job, const sia_parameter *w) {
-    int64_t blocks = blocks_of(w->rows, SIA_GRADIENT_ROWS);
+    int64_t blocks = sia_blocks(w->rows, SIA_GRADIENT_ROWS);
     if (job->t->m->threads > 1 && blocks < 2) blocks = 2;
-    return blocks_of(blocks_of(w->rows, blocks), SIA_MAX_TILE) * SIA_MAX_TILE;
+    return sia_blocks(sia_blocks(w->rows, blocks), SIA_MAX_TILE) * SIA_MAX_TILE;
 }
 
 static int64_t gradient_tasks(const gradient_job *job, const sia_parameter *w) {
-    return blocks_of(w->rows, rows_of_block(job, w)) * blocks_of(w->columns, SIA_GRADIENT_COLUMNS);
+    return sia_blocks(w->rows, rows_of_block(job, w)) * sia_blocks(w->columns, SIA_GRADIENT_COLUMNS);
 }
 
 static void gradient_block(const gradient_job *job, const sia_gradient_of *g, int64_t block, float *work) {
     const sia_parameter *w = g->weight;
-    int64_t across = blocks_of(w->columns, SIA_GRADIENT_COLUMNS), rows = rows_of_block(job, w);
+    int64_t across = sia_blocks(w->columns, SIA_GRADIENT_COLUMNS), rows = rows_of_block(job, w);
     int64_t row = block / across * rows, column = block % across * SIA_GRADIENT_COLUMNS;
     sia_product product = {
         .m = w->rows - row < rows ? w->rows - row : rows,
@@ -133,7 +131,7 @@ static int64_t scored_rows(const uint32_t *targets, int64_t first, int64_t end) 
 /* One chunk of rows. */
 static void loss_of_rows(loss_job *job, bool add) {
     sia_training *t = job->t;
-    sia_parallel(t->m->threads, blocks_of(job->rows, job->block), loss_task, job);
+    sia_parallel(t->m->threads, sia_blocks(job->rows, job->block), loss_task, job);
     sia_parameter *w = sia_unembedding(&t->m->parameters);
     sia_gradient_of unembedding = {w, t->logits, t->y + job->first * w->columns};
     sia_training_gradients(t, &unembedding, 1, job->rows, add);

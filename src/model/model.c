@@ -193,6 +193,15 @@ void sia_model_product(const sia_model *m, const sia_parameter *w, bool back, in
                                         .beta = beta});
 }
 
+sia_status sia_model_check_ids(const sia_model *m, const uint32_t *ids, int64_t count, const char *what,
+                               bool may_miss, sia_error *err) {
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] >= m->config.vocabulary && !(may_miss && ids[i] == SIA_NO_TARGET))
+            return sia_fail(err, SIA_ARGUMENT, "%s %lld is token %u: the vocabulary ends at %u", what,
+                            (long long)i, ids[i], m->config.vocabulary);
+    return SIA_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------ counts */
 
 int64_t sia_loss_rows(const sia_model_config *config) {

@@ -47,6 +47,13 @@ sia_status sia_model_pack(sia_model *m, bool back, sia_error *err);
 /* A target that is not scored. */
 #define SIA_NO_TARGET UINT32_MAX
 
+/* SIA_ARGUMENT, naming the first of `what` that is outside the vocabulary; with may_miss SIA_NO_TARGET is fine. */
+sia_status sia_model_check_ids(const sia_model *m, const uint32_t *ids, int64_t count, const char *what,
+                               bool may_miss, sia_error *err);
+
+/* Blocks of `size` that n things fill. */
+static inline int64_t sia_blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
 /* One product of a block of rows: c = beta c + a W^T, or with back: c = beta c + a W. */
 void sia_model_product(const sia_model *m, const sia_parameter *w, bool back, int64_t rows, const float *a,
                        float *c, float beta);

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of parameters: names, shapes, first values; see parameters.h. */
 #include "model/parameters.h"
 
 #include <math.h>

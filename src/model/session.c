@@ -122,12 +122,10 @@ typedef struct product_job {
     float beta;
 } product_job;
 
-static int64_t blocks_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
 static void product_task(void *context, int64_t task, int worker) {
     (void)worker;
     const product_job *job = context;
-    int64_t n = job->w->rows, k = job->w->columns, across = blocks_of(n, COLUMNS);
+    int64_t n = job->w->rows, k = job->w->columns, across = sia_blocks(n, COLUMNS);
     int64_t column = task % across * COLUMNS, row = task / across * SIA_BLOCK_ROWS;
     job->m->kernel->multiply(
         &(sia_multiply){.m = job->rows - row < SIA_BLOCK_ROWS ? job->rows - row : SIA_BLOCK_ROWS,
@@ -146,7 +144,7 @@ static void product_task(void *context, int64_t task, int worker) {
 static void product(const sia_session *s, int layer, sia_kind kind, int64_t rows, const float *a, float *c,
                     float beta) {
     const sia_parameter *w = sia_block_parameter(&s->m->parameters, layer, kind);
-    sia_parallel(s->m->threads, blocks_of(w->rows, COLUMNS) * blocks_of(rows, SIA_BLOCK_ROWS), product_task,
+    sia_parallel(s->m->threads, sia_blocks(w->rows, COLUMNS) * sia_blocks(rows, SIA_BLOCK_ROWS), product_task,
                  &(product_job){s->m, w, a, c, rows, beta});
 }
 
@@ -167,7 +165,7 @@ static void norm_task(void *context, int64_t task, int worker) {
 
 static void norm(const sia_session *s, const float *x, float *y, int64_t rows, int64_t n) {
     rows_job job = {s, x, y, rows, n, 65536 / n + 1};
-    sia_parallel(s->m->threads, blocks_of(rows, job.block), norm_task, &job);
+    sia_parallel(s->m->threads, sia_blocks(rows, job.block), norm_task, &job);
 }
 
 static void relu_square_task(void *context, int64_t task, int worker) {
@@ -199,7 +197,7 @@ static sia_status layer(sia_session *s, int i, int64_t rows, sia_error *err) {
     norm(s, s->x, s->y, rows, c->width);
     product(s, i, SIA_KIND_IN, rows, s->y, s->h, 0);
     rows_job job = {s, NULL, s->h, rows, c->hidden, 65536 / c->hidden + 1};
-    sia_parallel(s->m->threads, blocks_of(rows, job.block), relu_square_task, &job);
+    sia_parallel(s->m->threads, sia_blocks(rows, job.block), relu_square_task, &job);
     product(s, i, SIA_KIND_OUT, rows, s->h, s->x, 1);
     return SIA_OK;
 }
@@ -243,23 +241,14 @@ static sia_status feed_chunk(sia_session *s, const uint32_t *ids, int64_t rows, 
     }
     norm(s, s->x, s->y, rows, width);
     if (losses)
-        sia_parallel(m->threads, blocks_of(rows, LOSS_ROWS), loss_task,
+        sia_parallel(m->threads, sia_blocks(rows, LOSS_ROWS), loss_task,
                      &(loss_job){s, targets, losses, rows});
     if (logits) {
         const sia_parameter *w = sia_unembedding(&m->parameters);
-        sia_parallel(m->threads, blocks_of(w->rows, COLUMNS), product_task,
+        sia_parallel(m->threads, sia_blocks(w->rows, COLUMNS), product_task,
                      &(product_job){m, w, s->y + (rows - 1) * width, logits, 1, 0});
     }
     s->length += rows;
-    return SIA_OK;
-}
-
-static sia_status check_ids(const sia_session *s, const uint32_t *ids, int64_t count, bool may_miss,
-                            const char *what, sia_error *err) {
-    for (int64_t i = 0; i < count; i++)
-        if (ids[i] >= s->m->config.vocabulary && !(may_miss && ids[i] == SIA_NO_TARGET))
-            return sia_fail(err, SIA_ARGUMENT, "%s %lld is token %u: the vocabulary ends at %u", what,
-                            (long long)i, ids[i], s->m->config.vocabulary);
     return SIA_OK;
 }
 
@@ -271,8 +260,8 @@ sia_status sia_session_feed(sia_session *s, const uint32_t *ids, int64_t count, 
     if (count < 1 || count > SIA_MAX_POSITION - s->length)
         return sia_fail(err, SIA_ARGUMENT, "%lld tokens after %lld: want 1 to %lld in all", (long long)count,
                         (long long)s->length, (long long)SIA_MAX_POSITION);
-    sia_status status = check_ids(s, ids, count, false, "input", err);
-    if (!status && targets) status = check_ids(s, targets, count, true, "target", err);
+    sia_status status = sia_model_check_ids(s->m, ids, count, "input", false, err);
+    if (!status && targets) status = sia_model_check_ids(s->m, targets, count, "target", true, err);
     if (status) return status;
     int64_t before = s->length;
     for (int64_t at = 0; !status && at < count; at += CHUNK) {

@@ -129,16 +129,8 @@ static void block_task(void *context, int64_t task, int worker) {
     kernel->norm_rows(k, k, rows * c->kv_heads, c->head_dim, inverse);
 }
 
-static sia_status check_ids(const sia_tap *t, const uint32_t *ids, sia_error *err) {
-    for (int64_t i = 0; i < t->length; i++)
-        if (ids[i] >= t->m->config.vocabulary)
-            return sia_fail(err, SIA_ARGUMENT, "input %lld is token %u: the model's vocabulary ends at %u",
-                            (long long)i, ids[i], t->m->config.vocabulary);
-    return SIA_OK;
-}
-
 sia_status sia_tap_run(sia_tap *t, const uint32_t *ids, sia_tap_look *look, void *context, sia_error *err) {
-    sia_status status = check_ids(t, ids, err);
+    sia_status status = sia_model_check_ids(t->m, ids, t->length, "input", false, err);
     bool has_logn = t->m->parameters.per_block > SIA_KIND_LOGN;
     t->ids = ids;
     for (t->layer = 0; !status && t->layer < t->m->config.layers; t->layer++) {

@@ -357,19 +357,10 @@ static void scatter_task(void *context, int64_t task, int worker) {
 
 /* ------------------------------------------------------------------------------------------------ the whole */
 
-static sia_status check_ids(const sia_training *t, const uint32_t *ids, const char *what, bool may_miss,
-                            sia_error *err) {
-    for (int64_t i = 0; i < t->tokens; i++)
-        if (ids[i] >= t->m->config.vocabulary && !(may_miss && ids[i] == SIA_NO_TARGET))
-            return sia_fail(err, SIA_ARGUMENT, "%s %lld is token %u: the vocabulary ends at %u", what,
-                            (long long)i, ids[i], t->m->config.vocabulary);
-    return SIA_OK;
-}
-
 sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t *targets, float scale,
                             bool add, double *sum, int64_t *scored, sia_error *err) {
-    sia_status status = check_ids(t, ids, "input", false, err);
-    if (!status) status = check_ids(t, targets, "target", true, err);
+    sia_status status = sia_model_check_ids(t->m, ids, t->tokens, "input", false, err);
+    if (!status) status = sia_model_check_ids(t->m, targets, t->tokens, "target", true, err);
     if (status) return status;
     t->ids = ids;
     status = forward(t, err);

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Mean losses over windows, each read whole or in parts through a session. */
 #include "model/validation.h"
 
 #include <math.h>

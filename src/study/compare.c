@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Which trainings a list of schemes needs, each of them trained and evaluated, several at a time; see compare.h. */
 #include "study/compare.h"
 
 #include <inttypes.h>
@@ -10,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "model/validation.h"
@@ -42,12 +45,6 @@ typedef struct study {
     sia_error err;
     bool stopping;
 } study;
-
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ------------------------------------------------------------------------------------------------ the plan */
 
@@ -500,9 +497,9 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
                          .resume = true,
                          .hook = train_hook,
                          .hook_context = w};
-    double started = now();
+    double started = sia_seconds();
     sia_status status = sia_train(&job, err);
-    double seconds = now() - started;
+    double seconds = sia_seconds() - started;
     if (status) return status;
     sia_windows *windows;
     int64_t longest = most * settings->model.train_len;

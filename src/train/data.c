@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * From what a person names to corpora for training and validation, and a description to open them again. */
 #include "train/data.h"
 
 #include <stdio.h>
@@ -20,19 +22,6 @@ enum {
     TOKENS_MOST = 128 * 1024 * 1024, /* of generated text; a longer training goes through it again */
     SHARD_TOKENS = 100000000,
 };
-
-static bool is_folder(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-static bool exists(const char *folder, const char *name) {
-    char *path = sia_folder_path(folder, name);
-    struct stat info;
-    bool there = path && stat(path, &info) == 0;
-    free(path);
-    return there;
-}
 
 static bool ends_in(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
@@ -93,7 +82,7 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
     char *path = inside ? sia_folder_path(folder, named) : strdup(named ? named : "");
     char *tokenizer = sia_folder_path(folder, "tokenizer.json");
     sia_status status = path && tokenizer ? SIA_OK : sia_fail_memory(err, strlen(folder) + 16, "path");
-    if (!status && exists(folder, "tokenizer.json"))
+    if (!status && sia_folder_holds(folder, "tokenizer.json"))
         status = sia_tokenizer_open(&d->tokenizer, tokenizer, err);
     if (!status && !d->tokenizer && strcmp(kind, "shards") != 0)
         status = sia_fail(err, SIA_FILE, "%s: no tokenizer.json", folder);
@@ -230,7 +219,7 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
     sia_manifest manifest;
     bool tails;
     /* A start that was killed may have left one; nothing refers to it yet. */
-    if (path && is_folder(path) && (status = sia_folder_remove(path, err))) {
+    if (path && sia_folder_exists(path) && (status = sia_folder_remove(path, err))) {
         free(path);
         return status;
     }
@@ -299,7 +288,9 @@ static sia_status prepare_shards(json_t **description, const sia_data_source *s,
     return *description ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
 }
 
-static bool is_packed(const char *path) { return is_folder(path) && exists(path, "data.json"); }
+static bool is_packed(const char *path) {
+    return sia_folder_exists(path) && sia_folder_holds(path, "data.json");
+}
 
 /* What was asked for and has no meaning here is an error, never ignored. */
 static sia_status check_source(const sia_data_source *s, sia_error *err) {

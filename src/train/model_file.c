@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Models from files: the metadata says which model, and must fit the data before anything is allocated. */
 #define _GNU_SOURCE
 #include "train/model_file.h"
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Settings of training: the recipes of the presets, checks, JSON. */
 #include "train/settings.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * The loop of a run: start or go on, step, log, save, validate; see train.h. */
 #define _GNU_SOURCE
 #include "train/train.h"
 
@@ -9,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/folder.h"
 #include "model/validation.h"
@@ -34,12 +37,6 @@ typedef struct state {
     bool stop;      /* the hook asked for it */
     double seconds; /* spent on steps since first_step */
 } state;
-
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double epochs(const state *s) { return s->job->fill ? 0 : sia_batches_epochs(&s->batches, s->step); }
 
@@ -279,10 +276,10 @@ static sia_status steps(state *s, sia_error *err) {
     if (!status && !found) status = validate_or_save(s, true, err);
     while (!status && s->step < t->steps) {
         sia_step_result result;
-        double started = now();
+        double started = sia_seconds();
         status = sia_trainer_step(s->trainer, s->step, &result, err);
         if (status) return status;
-        double seconds = now() - started;
+        double seconds = sia_seconds() - started;
         s->seconds += seconds;
         s->step++;
         bool last = s->step == t->steps;
@@ -297,14 +294,6 @@ static sia_status steps(state *s, sia_error *err) {
 }
 
 /* ------------------------------------------------------------------------------------------------ the whole */
-
-static bool has_config(const char *folder) {
-    char *path = sia_folder_path(folder, "config.json");
-    struct stat info;
-    bool there = path && stat(path, &info) == 0;
-    free(path);
-    return there;
-}
 
 /* Weights of another model with tensors of the same names and shapes; its scheme may be another one. */
 static sia_status take_weights(sia_model *m, const char *path, sia_error *err) {
@@ -387,7 +376,7 @@ static size_t bytes_of(const state *s) {
 }
 
 static sia_status start(state *s, sia_error *err) {
-    bool begun = has_config(s->job->folder);
+    bool begun = sia_folder_holds(s->job->folder, "config.json");
     sia_status status = begin(s, begun, err);
     if (status) return status;
     s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * One step: fill the batch, gradients by micro-batches, a look at the loss, the optimisers. */
 #include "train/trainer.h"
 
 #include <math.h>

@@ -60,7 +60,7 @@ static const command_case cases[] = {
     {"$SIA theory --sample 3", 2, "did you mean --samples?"},
     /* Files that cannot be written: said before the work where it can be. */
     {"echo >file; $SIA theory --out file", 1, "sia: file: is a file, want a folder"},
-    {"$SIA theory --out none/such", 1, "sia: none/such: No such file or directory"},
+    {"$SIA theory --out file/such", 1, "sia: file/such: Not a directory"},
     {"$SIA theory --out ''", 1, "No such file or directory"},
     {"mkdir -p taken/theory.jsonl; $SIA theory " SMALL " --json --out taken | grep -v figure", 1,
      "is a folder, want a file"},

@@ -42,16 +42,7 @@ static sia_model *model_of(const char *trained, const char *scheme, int threads)
                                .train_len = 32,
                                .seed = 9};
     (void)snprintf(config.scheme, sizeof config.scheme, "%s", trained);
-    sia_model *m;
-    sia_error err;
-    if (sia_model_create(&m, &config, threads, &err)) fail_msg("%s", err.text);
-    for (int i = 0; i < sia_model_tensors(m); i++) {
-        sia_tensor t = sia_model_tensor(m, i);
-        for (int64_t j = 0; j < t.rows * t.columns; j++)
-            if (t.value[j] == 0) t.value[j] = 0.3f * (float)sia_random_normal((uint64_t)i, (uint64_t)j);
-    }
-    if (sia_model_set_scheme(m, scheme, LENGTH, &err)) fail_msg("%s", err.text);
-    return m;
+    return reference_model(&config, scheme, LENGTH, threads);
 }
 
 typedef struct text {
@@ -444,7 +435,7 @@ static void refusals(void **state) {
     assert_int_equal(
         sia_probe_run(&p, m, &(sia_probe_options){.windows = wide.windows, .length = LENGTH}, &err),
         SIA_ARGUMENT);
-    assert_non_null(strstr(err.text, "the model's vocabulary ends at 61"));
+    assert_non_null(strstr(err.text, "the vocabulary ends at 61"));
     refused(m,
             &(sia_probe_options){
                 .windows = t.windows, .length = LENGTH, .progress = stop_at_half, .progress_context = &done},

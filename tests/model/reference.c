@@ -2,10 +2,30 @@
 #include "reference.h"
 
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <cmocka.h>
+
+#include "base/random.h"
 #include "kernel/oracle.h"
+
+sia_model *reference_model(const sia_model_config *config, const char *scheme, int64_t eval_len,
+                           int threads) {
+    sia_model *m;
+    sia_error err;
+    if (sia_model_create(&m, config, threads, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < sia_model_tensors(m); i++) {
+        sia_tensor t = sia_model_tensor(m, i);
+        for (int64_t j = 0; j < t.rows * t.columns; j++)
+            if (t.value[j] == 0) t.value[j] = 0.3f * (float)sia_random_normal((uint64_t)i, (uint64_t)j);
+    }
+    if (sia_model_set_scheme(m, scheme, eval_len, &err)) fail_msg("%s", err.text);
+    return m;
+}
 
 reference reference_create(const sia_model *m) {
     reference r = {.m = m, .attention = *sia_attention_settings(m->attention)};

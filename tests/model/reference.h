@@ -20,6 +20,10 @@ typedef struct reference {
     void *look_context;
 } reference;
 
+/* A model none of whose tensors is 0, so that every part of it has an effect, trained with config->scheme and used
+ * with `scheme` for eval_len tokens; fails the test when the library does. */
+sia_model *reference_model(const sia_model_config *config, const char *scheme, int64_t eval_len, int threads);
+
 reference reference_create(const sia_model *m);
 void reference_destroy(reference *r);
 

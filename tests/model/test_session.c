@@ -27,16 +27,7 @@ static sia_model *model_of(const char *scheme, int threads) {
                                .train_len = 32,
                                .seed = 9};
     (void)snprintf(config.scheme, sizeof config.scheme, "%s", scheme);
-    sia_model *m;
-    sia_error err;
-    if (sia_model_create(&m, &config, threads, &err)) fail_msg("%s", err.text);
-    for (int i = 0; i < sia_model_tensors(m); i++) {
-        sia_tensor t = sia_model_tensor(m, i);
-        for (int64_t j = 0; j < t.rows * t.columns; j++)
-            if (t.value[j] == 0) t.value[j] = 0.3f * (float)sia_random_normal((uint64_t)i, (uint64_t)j);
-    }
-    if (sia_model_set_scheme(m, scheme, LENGTH, &err)) fail_msg("%s", err.text);
-    return m;
+    return reference_model(&config, scheme, LENGTH, threads);
 }
 
 static void text_of(uint32_t ids[LENGTH], uint32_t targets[LENGTH]) {
