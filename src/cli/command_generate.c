@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -103,6 +104,19 @@ static sia_status read_prompt(const cli_args *args, char **held, sia_text *promp
     return status;
 }
 
+/* NTK and YaRN are fitted to the length that the text will have, in tokens. */
+static sia_status fit_scheme(const cli_model *model, const char *scheme, sia_text prompt, int64_t tokens,
+                             sia_error *err) {
+    size_t count = 0;
+    uint32_t *ids = sia_alloc(prompt.size + 1, sizeof *ids);
+    if (!ids) return sia_fail_memory(err, (prompt.size + 1) * sizeof *ids, "prompt");
+    sia_status status = sia_tokenizer_encode(model->tokenizer, prompt.bytes ? prompt.bytes : "", prompt.size,
+                                             ids, &count, err);
+    sia_free(ids);
+    if (!status) status = sia_model_set_scheme(model->m, scheme, (int64_t)count + 1 + tokens, err);
+    return status;
+}
+
 static sia_status generate(const cli_args *args, const cli_model *model, sia_text prompt, sink *out,
                            sia_error *err) {
     const char *stop = cli_text(args, "stop"), *scheme = cli_text(args, "scheme");
@@ -122,8 +136,7 @@ static sia_status generate(const cli_args *args, const cli_model *model, sia_tex
     sia_type type = SIA_F32;
     sia_generated result = {0};
     sia_status status = sia_type_parse(cli_text(args, "cache"), &type, err);
-    if (!status && scheme)
-        status = sia_model_set_scheme(model->m, scheme, (int64_t)prompt.size + 1 + g.tokens, err);
+    if (!status && scheme) status = fit_scheme(model, scheme, prompt, g.tokens, err);
     if (!status) status = sia_session_create(&s, model->m, type, err);
     if (!status) status = sia_generate(s, model->m, &g, &result, err);
     bool came = !status || status == SIA_STOPPED;
