@@ -91,6 +91,18 @@ sia_status sia_model_config_complete(sia_model_config *c, sia_error *err) {
     return sia_fields_check(c, sia_model_fields, err);
 }
 
+void sia_model_config_forget(sia_model_config *c) {
+    sia_model_config made = *c;
+    made.kv_heads = made.head_dim = made.hidden = 0;
+    made.rotary_base = made.prope_base = 0;
+    if (sia_model_config_complete(&made, NULL)) return;
+    if (c->kv_heads == made.kv_heads) c->kv_heads = 0;
+    if (c->head_dim == made.head_dim) c->head_dim = 0;
+    if (c->hidden == made.hidden) c->hidden = 0;
+    if (c->rotary_base == made.rotary_base) c->rotary_base = 0;
+    if (c->prope_base == made.prope_base) c->prope_base = 0;
+}
+
 sia_attention_config sia_model_attention(const sia_model_config *c, int threads, int64_t eval_len) {
     return (sia_attention_config){.heads = c->heads,
                                   .kv_heads = c->kv_heads,

@@ -13,6 +13,9 @@ extern const sia_field sia_model_fields[];
 /* Fills in what is 0 and checks all of it. */
 sia_status sia_model_config_complete(sia_model_config *config, sia_error *err);
 
+/* The other way: what is as the rest makes it becomes 0 again, so that it follows when the rest is changed. */
+void sia_model_config_forget(sia_model_config *config);
+
 /* The attention that a complete configuration asks for. */
 sia_attention_config sia_model_attention(const sia_model_config *config, int threads, int64_t eval_len);
 

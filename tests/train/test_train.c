@@ -280,6 +280,11 @@ static const command_case ways[] = {
     {"mkdir texts && cp text.txt texts && $SIA train texts --vocabulary 300 --quiet --out by-folder" WHOLE
      " && cmp whole/step-000060/model.safetensors by-folder/step-000060/model.safetensors",
      0, ""},
+    /* What follows from a length follows a new one; whole has a train_len of its own. */
+    {"$SIA train --quiet --config whole/config.json text.txt --out longer --train-len 40 --steps 1 --lengths "
+     "1x && "
+     "grep -o '\"prope_base\": [0-9.]*' longer/config.json",
+     0, "\"prope_base\": 10.0"},
     {"$SIA train - --vocabulary 300 --quiet --out by-stdin" WHOLE " < text.txt && cmp "
      "whole/step-000060/model.safetensors by-stdin/step-000060/model.safetensors",
      0, ""},
