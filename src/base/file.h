@@ -54,6 +54,16 @@ sia_status sia_stdin_read(size_t limit, sia_stopped *stopped, char **bytes, size
 sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *bytes, size_t room, size_t *got,
                        sia_error *err);
 
+/* Whether there is something of this name. What could not be looked at (no memory, a broken disk) is an error, not absent. */
+sia_status sia_file_there(const char *path, bool *there, sia_error *err);
+
+/* Fails for a name in a folder, which a person named without naming it, that is a link: a folder from someone else must not
+ * make us write elsewhere. */
+sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err);
+
+/* open, with O_CLOEXEC, again when a signal came. */
+int sia_fd_open(const char *path, int flags, unsigned mode);
+
 /* Fails with the sentence of errno: "books.txt: No such file or directory". */
 sia_status sia_fail_file(sia_error *err, const char *path);
 #ifdef __clang_analyzer__
@@ -65,7 +75,8 @@ sia_status sia_fail_file(sia_error *err, const char *path);
 typedef struct sia_output sia_output;
 
 /* path "-" is stdout. A path that exists and is no regular file (a pipe, /dev/null) is written in place:
- * there is nothing to replace. A link is followed, and the mode of a file that is replaced is kept. */
+ * there is nothing to replace; on a terminal the text is made harmless (base/harmless.h). A link is followed, and the mode of
+ * a file that is replaced is kept. A temporary file is made with O_EXCL, and as umask says. */
 sia_status sia_output_open(sia_output **out, const char *path, sia_error *err);
 sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err);
 sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...)

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-endian and read in place");
 
@@ -215,11 +216,12 @@ static sia_status read_header(sia_safetensors *file, const char *bytes, size_t s
     if (length == 0 || header[0] != '{')
         return sia_fail(err, SIA_FORMAT, "%s: the header does not start with {", file->path);
     json_error_t where;
-    file->root = json_loadb(header, (size_t)length, JSON_REJECT_DUPLICATES, &where);
-    if (!file->root)
+    sia_status status = sia_json_load(&file->root, header, (size_t)length, JSON_REJECT_DUPLICATES, &where);
+    if (status == SIA_MEMORY) return sia_fail_memory(err, (size_t)length, file->path);
+    if (status)
         return sia_fail(err, SIA_FORMAT, "%s: header, byte %d: %s", file->path, where.position, where.text);
     file->metadata = json_object_get(file->root, "__metadata__");
-    sia_status status = file->metadata ? read_metadata(file, err) : SIA_OK;
+    if (file->metadata) status = read_metadata(file, err);
     return status ? status : read_tensors(file, header + length, size - sizeof length - (size_t)length, err);
 }
 

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/harmless.h"
 #include "cli/describe.h"
+#include "cli/show.h"
 
 enum { MAX_OPTIONS = 64 };
 
@@ -92,11 +94,12 @@ int cli_fail(const sia_error *err) {
 
 int cli_usage(const cli_args *args, const char *format, ...) {
     va_list arguments;
-    fprintf(stderr, "sia %s: ", args->command->name);
+    char sentence[1024]; /* what was typed may be a name that the shell found */
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    (void)vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\nTry 'sia %s --help'.\n", args->command->name);
+    fprintf(stderr, "sia %s: %s\nTry 'sia %s --help'.\n", args->command->name,
+            sia_harmless(sentence, strlen(sentence), ""), args->command->name);
     return CLI_USAGE;
 }
 
@@ -210,8 +213,8 @@ static int unknown_second_word(int argc, char **argv) {
         if (strncmp((*command)->name, argv[0], length) == 0 && (*command)->name[length] == ' ')
             cli_consider(&best, (*command)->name + length + 1);
     if (best.name) {
-        fprintf(stderr, "sia: unknown command '%s %s'; did you mean 'sia %s %s'?\n", argv[0], argv[1],
-                argv[0], best.name);
+        fprintf(stderr, "sia: unknown command '%s %s'; did you mean 'sia %s %s'?\n", argv[0],
+                cli_shown(argv[1]), argv[0], best.name);
         fprintf(stderr, "Try 'sia %s --help'.\n", argv[0]);
     } else {
         fprintf(stderr, "sia %s: want one of these\n", argv[0]);
@@ -233,7 +236,7 @@ static int unknown_command(char **argv) {
         if (one.name && (!best.name || one.distance < best.distance))
             best = (cli_nearest){argv[0], (*command)->name, one.distance};
     }
-    fprintf(stderr, "sia: unknown command '%s'", argv[0]);
+    fprintf(stderr, "sia: unknown command '%s'", cli_shown(argv[0]));
     if (best.name) fprintf(stderr, "; did you mean 'sia %.*s'?", (int)strcspn(best.name, " "), best.name);
     fputs("\nTry 'sia --help'.\n", stderr);
     return CLI_USAGE;

@@ -190,7 +190,7 @@ sia_status sia_checkpoint_save(sia_run *run, int64_t step, const sia_tensor_tabl
     return status;
 }
 
-sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err) {
+sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, int64_t keep, sia_error *err) {
     const char *folder = sia_run_folder(run);
     int64_t *steps, count;
     sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
@@ -198,7 +198,7 @@ sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err) {
     for (int64_t i = count; !status && i-- > 0 && steps[i] > step;)
         status = remove_step(folder, steps[i], err);
     free(steps);
-    return status;
+    return !status && keep ? remove_oldest(folder, keep, step, err) : status;
 }
 
 /* --------------------------------------------------------------------------------------------------- opening */

@@ -55,8 +55,9 @@ sia_status sia_checkpoint_save(sia_run *run, int64_t step, const sia_tensor_tabl
                                const sia_tensor_table *optimizer, const sia_pair *metadata, int64_t pairs,
                                int64_t keep, sia_error *err);
 
-/* Removes the checkpoints of larger steps: a run that goes on from an older one leaves them behind. */
-sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err);
+/* Removes the checkpoints of larger steps: a run that goes on from an older one leaves them behind. And those beyond `keep`,
+ * which a save that was stopped after its success may have left. */
+sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, int64_t keep, sia_error *err);
 
 /* -------------------------------------------------------------------------------------------------- loading */
 
