@@ -60,9 +60,9 @@ sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err)
 
 /* ------------------------------------------------------------------------------------------------ reading */
 
-sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
+sia_status sia_map_open_kept(sia_map *map, int *kept, const char *path, sia_error *err) {
     *map = (sia_map){.bytes = "", .size = 0};
-    int fd = sia_fd_open(path, O_RDONLY | O_NONBLOCK, 0); /* a named pipe must not hang us here */
+    int fd = *kept = sia_fd_open(path, O_RDONLY | O_NONBLOCK, 0); /* a named pipe must not hang us here */
     if (fd < 0) return sia_fail_file(err, path);
     struct stat about;
     sia_status status = SIA_OK;
@@ -81,7 +81,17 @@ sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
         else
             *map = (sia_map){.bytes = bytes, .size = (size_t)about.st_size};
     }
-    (void)close(fd);
+    if (status) {
+        (void)close(fd);
+        *kept = -1;
+    }
+    return status;
+}
+
+sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
+    int fd;
+    sia_status status = sia_map_open_kept(map, &fd, path, err);
+    if (!status) (void)close(fd);
     return status;
 }
 
@@ -105,6 +115,18 @@ sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *byt
         if (n < 0) return sia_fail_file(err, name);
         if (n == 0) break;
         *got += (size_t)n;
+    }
+    return SIA_OK;
+}
+
+sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, size_t offset, sia_error *err) {
+    for (size_t got = 0; got < room;) {
+        size_t want = room - got < SSIZE_MAX ? room - got : SSIZE_MAX;
+        ssize_t n = pread(fd, (char *)bytes + got, want, (off_t)(offset + got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, name);
+        if (n == 0) return sia_fail(err, SIA_FILE, "%s: ends at byte %zu: it was cut while it was read", name, offset + got);
+        got += (size_t)n;
     }
     return SIA_OK;
 }

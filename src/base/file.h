@@ -26,13 +26,18 @@
 /* ------------------------------------------------------------------------------------------------ reading */
 
 /* A regular file, mapped read-only. An empty file has size 0 and bytes "". A file that another process cuts
- * while it is mapped raises SIGBUS, as with every mapped file. */
+ * while it is mapped raises SIGBUS, as with every mapped file: shards and texts are read so, being too large to copy; models are
+ * not (base/safetensors.h). */
 typedef struct sia_map {
     const char *bytes;
     size_t size;
 } sia_map;
 
 sia_status sia_map_open(sia_map *map, const char *path, sia_error *err);
+
+/* The same, with its descriptor, which is the caller's to close: for one who copies from the file and wants an error where the
+ * map would raise SIGBUS. -1 on failure. */
+sia_status sia_map_open_kept(sia_map *map, int *fd, const char *path, sia_error *err);
 void sia_map_close(sia_map *map); /* a zeroed map is fine; may be called again */
 
 /* Tells the system that the map will be read once, from its start to its end. */
@@ -53,6 +58,9 @@ sia_status sia_stdin_read(size_t limit, sia_stopped *stopped, char **bytes, size
  * stopped may be NULL. */
 sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *bytes, size_t room, size_t *got,
                        sia_error *err);
+
+/* All of bytes[0 .. room) from offset on; a file that ends before is SIA_FILE: it was cut since its size was asked for. */
+sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, size_t offset, sia_error *err);
 
 /* Whether there is something of this name. What could not be looked at (no memory, a broken disk) is an error, not absent. */
 sia_status sia_file_there(const char *path, bool *there, sia_error *err);

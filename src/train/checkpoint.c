@@ -360,7 +360,8 @@ sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *
         for (int64_t i = 0; tables[f] && i < tables[f]->count; i++) {
             const sia_tensor_entry *e = &tables[f]->entries[i];
             const sia_stored_tensor *tensor = sia_safetensors_find(c->files[f], e->name);
-            if (tensor->bytes) memcpy(e->data, tensor->data, tensor->bytes);
+            sia_status status = sia_safetensors_copy(c->files[f], tensor, e->data, err);
+            if (status) return status;
         }
     return SIA_OK;
 }

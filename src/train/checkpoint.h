@@ -87,7 +87,8 @@ const char *sia_checkpoint_metadata(const sia_checkpoint *c, const char *key); /
 const char *sia_checkpoint_skipped(const sia_checkpoint *c);
 
 /* Copies the tensors. Both files must hold the tensors of their table, no more, no fewer, each a float32 of
- * the table's shape; else SIA_FORMAT, and no data was touched. A NULL table leaves its file unread. */
+ * the table's shape; else SIA_FORMAT, and no data was touched. A file that someone cuts meanwhile is SIA_FILE, and the data is
+ * of no use then. A NULL table leaves its file unread. */
 sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *model,
                                const sia_tensor_table *optimizer, sia_error *err);
 

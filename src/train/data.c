@@ -25,6 +25,9 @@ enum {
     SHARD_TOKENS = 100000000,
 };
 
+/* Of generated text that a description may ask for: what TOKENS_MOST can come to and more, and no more than a machine can hold. */
+#define WORDS_MOST INT64_C(4000000000)
+
 static bool ends_in(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
     return length >= tail && !strcmp(text + length - tail, end);
@@ -36,7 +39,8 @@ static sia_status open_generated(sia_train_data *d, int threads, sia_error *err)
     json_int_t seed, words, documents, val_documents;
     if (json_unpack(d->description, "{s:I, s:I, s:I, s:I}", "seed", &seed, "words", &words, "documents",
                     &documents, "val_documents", &val_documents) ||
-        seed < 0 || words < 1 || words > 1 << 30 || documents < 1 || val_documents < 1)
+        seed < 0 || words < 1 || words > 1 << 30 || documents < 1 || val_documents < 1 ||
+        documents > WORDS_MOST / words || val_documents > WORDS_MOST / words)
         return sia_fail(err, SIA_FORMAT, "config.json: the generated text is not described in full");
     sia_status status =
         sia_corpus_generate(&d->train, d->tokenizer, (uint64_t)seed, 0, documents, words, threads, err);

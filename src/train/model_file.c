@@ -87,7 +87,7 @@ static sia_status copy_tensors(sia_model *m, const sia_safetensors *file, const 
         const sia_stored_tensor *tensor;
         status = sia_safetensors_want(file, entries[i].name, SIA_DTYPE_F32, entries[i].dims, entries[i].shape,
                                       &tensor, err);
-        if (!status) memcpy(entries[i].data, tensor->data, tensor->bytes);
+        if (!status) status = sia_safetensors_copy(file, tensor, entries[i].data, err);
     }
     sia_free(entries);
     return status;

@@ -309,6 +309,19 @@ ssize_t __wrap_read(int fd, void *to, size_t bytes) {
     return __real_read(fd, to, bytes > 1 && turn(FAULT_SHORT_READ) ? 1 : bytes);
 }
 
+ssize_t __real_pread(int fd, void *to, size_t bytes, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at) {
+    if (fails(FAULT_READ, EIO) || fails(FAULT_EINTR, EINTR)) return -1;
+    return __real_pread(fd, to, bytes > 1 && turn(FAULT_SHORT_READ) ? 1 : bytes, at);
+}
+
+ssize_t __wrap___pread_chk(int fd, void *to, size_t bytes, off_t at, size_t room);
+ssize_t __wrap___pread_chk(int fd, void *to, size_t bytes, off_t at, size_t room) {
+    if (bytes > room) abort();
+    return __wrap_pread(fd, to, bytes, at);
+}
+
 ssize_t __wrap___read_chk(int fd, void *to, size_t bytes, size_t room);
 ssize_t __wrap___read_chk(int fd, void *to, size_t bytes, size_t room) {
     if (bytes > room) abort();

@@ -196,7 +196,7 @@ static void means(void **state) {
     assert_int_equal(g.groups[1].count, 2);
     assert_true(g.groups[1].mean[0] == 3 && g.groups[1].error[0] == 1 && g.groups[1].seeds[0] == 2);
     assert_true(g.groups[1].mean[1] == 1 && isnan(g.groups[1].error[1]));
-    sia_gather_free(&g);
+    sia_gather_free(&g, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------ hostile input */
