@@ -54,7 +54,8 @@ sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err)
     sia_status status = there || errno == ENOENT ? SIA_OK : sia_fail_file(err, folder);
     (void)close(fd);
     if (there && S_ISLNK(about.st_mode))
-        return sia_fail(err, SIA_FILE, "%s/%s: is a link: want a file of the folder itself, or none", folder, name);
+        return sia_fail(err, SIA_FILE, "%s/%s: is a link: want a file of the folder itself, or none", folder,
+                        name);
     return status;
 }
 
@@ -125,7 +126,9 @@ sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, si
         ssize_t n = pread(fd, (char *)bytes + got, want, (off_t)(offset + got));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return sia_fail_file(err, name);
-        if (n == 0) return sia_fail(err, SIA_FILE, "%s: ends at byte %zu: it was cut while it was read", name, offset + got);
+        if (n == 0)
+            return sia_fail(err, SIA_FILE, "%s: ends at byte %zu: it was cut while it was read", name,
+                            offset + got);
         got += (size_t)n;
     }
     return SIA_OK;

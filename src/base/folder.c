@@ -132,7 +132,8 @@ bool sia_folder_holds(const char *folder, const char *name) {
 sia_status sia_folder_look(const char *folder, const char *name, bool *there, sia_error *err) {
     char *path = sia_folder_path(folder, name);
     *there = false;
-    sia_status status = path ? sia_file_there(path, there, err) : sia_fail_memory(err, strlen(folder), folder);
+    sia_status status =
+        path ? sia_file_there(path, there, err) : sia_fail_memory(err, strlen(folder), folder);
     free(path);
     return status;
 }

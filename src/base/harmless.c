@@ -5,11 +5,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The length of the character of UTF-8 at text and its number; 0 for none, -1 for the start of one that is cut off. */
+/* The length of the character of UTF-8 at text and its number; 0 for none, -1 for the start of one that is
+ * cut off. */
 static int read_character(const unsigned char *text, size_t bytes, uint32_t *number) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     unsigned char first = text[0];
-    int length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    int length = first < 0x80   ? 1
+                 : first < 0xc2 ? 0
+                 : first < 0xe0 ? 2
+                 : first < 0xf0 ? 3
+                 : first < 0xf5 ? 4
+                                : 0;
     if (length < 2) {
         *number = first;
         return length;
@@ -26,8 +32,8 @@ static int read_character(const unsigned char *text, size_t bytes, uint32_t *num
 
 static bool is_harmful(uint32_t c, const char *kept) {
     if (c < 0x20) return c == 0 || !strchr(kept, (int)c);
-    return (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
+    return (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 size_t sia_harmless_part(char *text, size_t bytes, const char *kept) {

@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In place: every byte that is part of none of these becomes '?', so that the length stays: printable ASCII; the control
- * characters in `kept`; characters of UTF-8 other than C1 controls (U+0080 to U+009F, which terminals take for escape
- * sequences), separators of lines (U+2028, U+2029) and marks that turn the order of text (U+061C, U+200E, U+200F, U+202A to
- * U+202E, U+2066 to U+2069). Returns the bytes before a character that is not whole at the end, which are the ones that can
- * be shown when more is to come; those behind them are left as they are. */
+/* In place: every byte that is part of none of these becomes '?', so that the length stays: printable
+ * ASCII; the control characters in `kept`; characters of UTF-8 other than C1 controls (U+0080 to U+009F,
+ * which terminals take for escape sequences), separators of lines (U+2028, U+2029) and marks that turn the
+ * order of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069). Returns the bytes before a
+ * character that is not whole at the end, which are the ones that can be shown when more is to come; those
+ * behind them are left as they are. */
 size_t sia_harmless_part(char *text, size_t bytes, const char *kept);
 
 /* The same for a text that is all there: what is not whole at its end is replaced too. Returns text. */

@@ -14,7 +14,8 @@ enum { BYTES_FOR_ONE = 40, BYTES_BESIDE = 1 << 16 };
 
 /* Whether there is memory for what a file of this size can become. */
 static bool has_memory(size_t size) {
-    void *probe = size < SIZE_MAX / BYTES_FOR_ONE - BYTES_BESIDE ? malloc(size * BYTES_FOR_ONE + BYTES_BESIDE) : NULL;
+    void *probe =
+        size < SIZE_MAX / BYTES_FOR_ONE - BYTES_BESIDE ? malloc(size * BYTES_FOR_ONE + BYTES_BESIDE) : NULL;
     free(probe);
     return probe != NULL;
 }
@@ -22,8 +23,8 @@ static bool has_memory(size_t size) {
 sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t flags, json_error_t *at) {
     *json = json_loadb(bytes, size, flags, at);
     if (*json) return SIA_OK;
-    /* "invalid token" is what jansson says of a string that it has no memory for. Only a failure where there is memory is
-     * one of the file. */
+    /* "invalid token" is what jansson says of a string that it has no memory for. Only a failure where
+     * there is memory is one of the file. */
     if (!has_memory(size)) return SIA_MEMORY;
     *json = json_loadb(bytes, size, flags, at);
     return *json ? SIA_OK : SIA_FORMAT;
@@ -43,7 +44,9 @@ static void keep(json_t **to, int failed) {
     *to = NULL;
 }
 
-void sia_json_set(json_t **to, const char *key, json_t *value) { keep(to, json_object_set_new(*to, key, value)); }
+void sia_json_set(json_t **to, const char *key, json_t *value) {
+    keep(to, json_object_set_new(*to, key, value));
+}
 
 void sia_json_push(json_t **to, json_t *value) { keep(to, json_array_append_new(*to, value)); }
 

@@ -17,16 +17,16 @@
 
 #include "sia.h"
 
-/* SIA_FORMAT, and *at says where and why; SIA_MEMORY only where memory is what was missing: a checkpoint must not be taken
- * for damaged because of it. Without a sentence. *json is NULL on failure. */
+/* SIA_FORMAT, and *at says where and why; SIA_MEMORY only where memory is what was missing: a checkpoint
+ * must not be taken for damaged because of it. Without a sentence. *json is NULL on failure. */
 sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t flags, json_error_t *at);
 
 /* The same with a sentence: "config.json: line 3: '}' expected near ','". */
 sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t flags, const char *name,
                           sia_error *err);
 
-/* Adds to an object, to the end of an array; takes value. On failure (value NULL too) *to is released and becomes NULL, and
- * stays so. */
+/* Adds to an object, to the end of an array; takes value. On failure (value NULL too) *to is released and
+ * becomes NULL, and stays so. */
 void sia_json_set(json_t **to, const char *key, json_t *value);
 void sia_json_push(json_t **to, json_t *value);
 

@@ -26,7 +26,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-en
 struct sia_safetensors {
     char *path; /* for sentences */
     sia_map map;
-    int fd; /* of the map; -1 for bytes of the caller */
+    int fd;                  /* of the map; -1 for bytes of the caller */
     json_t *root, *metadata; /* own the names, keys and values; metadata is NULL where there is none */
     int64_t count;
     sia_stored_tensor *tensors;        /* by the place of their data */
@@ -203,12 +203,13 @@ static sia_status read_tensors(sia_safetensors *file, const char *data, size_t s
 
 static sia_status check_size(const sia_safetensors *file, size_t size, sia_error *err) {
     if (size >= sizeof(uint64_t)) return SIA_OK;
-    return sia_fail(err, SIA_FORMAT, "%s: %zu bytes: want a safetensors file, which starts with 8", file->path, size);
+    return sia_fail(err, SIA_FORMAT, "%s: %zu bytes: want a safetensors file, which starts with 8",
+                    file->path, size);
 }
 
 /* header[0 .. length) may be a copy; the data is what stands behind it in a file of this size. */
-static sia_status read_header(sia_safetensors *file, const char *header, uint64_t length, const char *data, size_t size,
-                              sia_error *err) {
+static sia_status read_header(sia_safetensors *file, const char *header, uint64_t length, const char *data,
+                              size_t size, sia_error *err) {
     if (length == 0 || header[0] != '{')
         return sia_fail(err, SIA_FORMAT, "%s: the header does not start with {", file->path);
     json_error_t where;
@@ -242,7 +243,8 @@ static sia_status read_memory(sia_safetensors *file, const char *bytes, size_t s
     return read_header(file, header, length, header + length, size, err);
 }
 
-/* The header is read, not looked at in the map: the file may be cut at any moment, and JSON is no place to die in. */
+/* The header is read, not looked at in the map: the file may be cut at any moment, and JSON is no place to
+ * die in. */
 static sia_status read_file(sia_safetensors *file, sia_error *err) {
     uint64_t length = 0;
     sia_status status = check_size(file, file->map.size, err);
@@ -253,7 +255,8 @@ static sia_status read_file(sia_safetensors *file, sia_error *err) {
     if (!header) return sia_fail_memory(err, (size_t)length, file->path);
     status = sia_fd_read_at(file->fd, file->path, header, (size_t)length, sizeof length, err);
     if (!status)
-        status = read_header(file, header, length, file->map.bytes + sizeof length + length, file->map.size, err);
+        status =
+            read_header(file, header, length, file->map.bytes + sizeof length + length, file->map.size, err);
     free(header);
     return status;
 }
@@ -348,9 +351,11 @@ sia_status sia_safetensors_want(const sia_safetensors *file, const char *name, s
                     sia_tensor_text(dtype, dims, shape, wanted));
 }
 
-sia_status sia_safetensors_copy(const sia_safetensors *file, const sia_stored_tensor *t, void *to, sia_error *err) {
+sia_status sia_safetensors_copy(const sia_safetensors *file, const sia_stored_tensor *t, void *to,
+                                sia_error *err) {
     if (file->fd >= 0)
-        return sia_fd_read_at(file->fd, file->path, to, t->bytes, (size_t)((const char *)t->data - file->map.bytes), err);
+        return sia_fd_read_at(file->fd, file->path, to, t->bytes,
+                              (size_t)((const char *)t->data - file->map.bytes), err);
     if (t->bytes) memcpy(to, t->data, t->bytes);
     return SIA_OK;
 }

@@ -64,8 +64,8 @@ void sia_safetensors_abandon(sia_safetensors_writer *w) {
 
 /* ------------------------------------------------------------------------------------------------ declaring */
 
-/* One key more in object, in text that a JSON file can hold; text, unless it is NULL, is what value was made of. Takes
- * value. */
+/* One key more in object, in text that a JSON file can hold; text, unless it is NULL, is what value was
+ * made of. Takes value. */
 static sia_status set_once(const sia_safetensors_writer *w, json_t *object, const char *key, const char *text,
                            json_t *value, sia_error *err) {
     sia_status status = SIA_OK;
@@ -74,8 +74,9 @@ static sia_status set_once(const sia_safetensors_writer *w, json_t *object, cons
     else if (json_object_get(object, key))
         status = sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\" is there twice", w->path, key);
     else if (!value || json_object_set(object, key, value) != 0)
-        status = sia_is_utf8(key, strlen(key)) && (!text || sia_is_utf8(text, strlen(text))) ? sia_fail_memory(err, 256, w->path)
-                              : sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\": want UTF-8", w->path, key);
+        status = sia_is_utf8(key, strlen(key)) && (!text || sia_is_utf8(text, strlen(text)))
+                     ? sia_fail_memory(err, 256, w->path)
+                     : sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\": want UTF-8", w->path, key);
     json_decref(value);
     return status;
 }

@@ -72,7 +72,8 @@ static void run_words(const char *command) {
     enum { WORDS = 64 };
     char *words[WORDS + 1] = {NULL}, *copy = strdup(command), *rest = NULL;
     int count = 0;
-    for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word && count < WORDS; word = strtok_r(NULL, " ", &rest))
+    for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word && count < WORDS;
+         word = strtok_r(NULL, " ", &rest))
         words[count++] = word;
     if (count) (void)execvp(words[0], words);
     free(copy);
@@ -312,7 +313,8 @@ static const cli_option options[] = {
      .max = 4000},
     {"rounds", CLI_INT, "N", "5", "rounds", .min = 1, .max = CLI_MAX_ROUNDS},
     {"threads", CLI_INT, "N", "0", "threads, 0 for all processors", .min = 0, .max = SIA_MAX_THREADS},
-    {"peer", CLI_TEXT, "COMMAND", NULL, "a program to measure in the same rounds; its words are divided by spaces", 0, 0},
+    {"peer", CLI_TEXT, "COMMAND", NULL,
+     "a program to measure in the same rounds; its words are divided by spaces", 0, 0},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object on stdout", 0, 0},
     {0}};
 

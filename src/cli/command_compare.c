@@ -203,8 +203,8 @@ static int finish(const cli_args *args, table *t, const char *out) {
                 char name[24];
                 (void)snprintf(name, sizeof name, "%lldx", (long long)t->multiples[i]);
                 sia_json_set(&loss, name,
-                                          json_pack("{s:f, s:f}", "mean", mean_of(&t->rows[r], i), "error",
-                                                    error_of(&t->rows[r], i)));
+                             json_pack("{s:f, s:f}", "mean", mean_of(&t->rows[r], i), "error",
+                                       error_of(&t->rows[r], i)));
             }
             json_t *line = json_pack("{s:s, s:s, s:i, s:o}", "scheme", t->rows[r].scheme, "variant",
                                      t->rows[r].variant, "seeds", t->rows[r].seeds, "loss", loss);

@@ -79,22 +79,22 @@ static json_t *number(double value) { return isfinite(value) ? json_real(value) 
 static void statistics_json(json_t **object, const char *key, const sia_statistics *r) {
     json_t *ranks = json_array(), *distances = json_array();
     for (int i = 0; i < r->ranks; i++)
-        sia_json_push(&ranks, json_pack("{s:I, s:o}", "rank", (json_int_t)r->rank[i], "share", number(r->share[i])));
+        sia_json_push(&ranks,
+                      json_pack("{s:I, s:o}", "rank", (json_int_t)r->rank[i], "share", number(r->share[i])));
     for (int i = 0; i < r->distances; i++)
         sia_json_push(&distances,
-                              json_pack("{s:I, s:I, s:o, s:o, s:o}", "distance",
-                                        (json_int_t)r->at[i].distance, "pairs", (json_int_t)r->at[i].pairs,
-                                        "information", number(r->at[i].information), "noise",
-                                        number(r->at[i].noise), "recurrence", number(r->at[i].recurrence)));
+                      json_pack("{s:I, s:I, s:o, s:o, s:o}", "distance", (json_int_t)r->at[i].distance,
+                                "pairs", (json_int_t)r->at[i].pairs, "information",
+                                number(r->at[i].information), "noise", number(r->at[i].noise), "recurrence",
+                                number(r->at[i].recurrence)));
     sia_json_set(object, key,
-                              json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                        "symbols", (json_int_t)r->symbols, "types", (json_int_t)r->types,
-                                        "once", (json_int_t)r->once, "entropy", number(r->entropy),
-                                        "zipf_head", number(r->zipf_head), "zipf_tail", number(r->zipf_tail),
-                                        "information_document", number(r->information_document),
-                                        "recurrence_document", number(r->recurrence_document),
-                                        "information_power", number(r->information_power), "recurrence_power",
-                                        number(r->recurrence_power), "ranks", ranks, "distances", distances));
+                 json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "symbols",
+                           (json_int_t)r->symbols, "types", (json_int_t)r->types, "once", (json_int_t)r->once,
+                           "entropy", number(r->entropy), "zipf_head", number(r->zipf_head), "zipf_tail",
+                           number(r->zipf_tail), "information_document", number(r->information_document),
+                           "recurrence_document", number(r->recurrence_document), "information_power",
+                           number(r->information_power), "recurrence_power", number(r->recurrence_power),
+                           "ranks", ranks, "distances", distances));
 }
 
 /* "rank^-1.021 at ranks 10 to 1000"; a dash and the reason when there was too little to fit it on. */

@@ -42,8 +42,9 @@ static void say_json(const char *folder, const sia_manifest *m) {
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count)
             sia_json_set(&object, sia_part_names[part],
-                json_pack("{s:I, s:I, s:I}", "tokens", (json_int_t)m->parts[part].tokens, "documents",
-                          (json_int_t)m->parts[part].documents, "bytes", (json_int_t)m->parts[part].bytes));
+                         json_pack("{s:I, s:I, s:I}", "tokens", (json_int_t)m->parts[part].tokens,
+                                   "documents", (json_int_t)m->parts[part].documents, "bytes",
+                                   (json_int_t)m->parts[part].bytes));
     (void)json_dumpf(object, stdout, JSON_COMPACT | cli_json_flags());
     putchar('\n');
     json_decref(object);

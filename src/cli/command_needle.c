@@ -48,10 +48,10 @@ static void print_row(view *v, const sia_needle_event *e) {
 }
 
 static void print_json(const sia_needle_event *e) {
-    (void)cli_json_line(json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "run", sia_json_text(e->name), "scheme", e->scheme,
-                                  "seed", (json_int_t)e->seed, "train_len", (json_int_t)e->train_len, "length",
-                                  (json_int_t)e->length, "count", (json_int_t)e->result->count, "right",
-                                  (json_int_t)e->result->right),
+    (void)cli_json_line(json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "run", sia_json_text(e->name),
+                                  "scheme", e->scheme, "seed", (json_int_t)e->seed, "train_len",
+                                  (json_int_t)e->train_len, "length", (json_int_t)e->length, "count",
+                                  (json_int_t)e->result->count, "right", (json_int_t)e->result->right),
                         NULL);
     (void)fflush(stdout);
 }

@@ -47,7 +47,8 @@ static sia_status write_lines(const sia_theory *theory, bool json, const char *f
     return status;
 }
 
-/* A property that does not hold is a mistake in this program, and fails; a fit in another order is a finding. */
+/* A property that does not hold is a mistake in this program, and fails; a fit in another order is a
+ * finding. */
 static int report(const sia_theory *theory, const cli_args *args) {
     sia_error err;
     bool json = cli_flag(args, "json");

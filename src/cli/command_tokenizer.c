@@ -93,8 +93,8 @@ static void report_training(const cli_args *args, const inputs *in, double secon
         printf("{\"size\": %d, \"bytes\": %zu, \"files\": %d, \"seconds\": %.3f}\n", size, in->bytes,
                in->count, seconds);
     if (!cli_flag(args, "quiet"))
-        fprintf(stderr, "%s: %d tokens, trained on %.1f MB in %.1f s\n", cli_shown(out), size, (double)in->bytes / 1e6,
-                seconds);
+        fprintf(stderr, "%s: %d tokens, trained on %.1f MB in %.1f s\n", cli_shown(out), size,
+                (double)in->bytes / 1e6, seconds);
 }
 
 static int run_train(const cli_args *args) {

@@ -16,8 +16,8 @@
 static void say_end(const cli_train_progress *p, const char *out, double seconds) {
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);
-    fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", cli_shown(out), (long long)p->steps, seconds,
-            (double)usage.ru_maxrss * 1024 / 1e6);
+    fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", cli_shown(out),
+            (long long)p->steps, seconds, (double)usage.ru_maxrss * 1024 / 1e6);
 }
 
 static sia_status say_json(const cli_train_progress *p, const char *out, double seconds, sia_error *err) {
@@ -27,8 +27,8 @@ static sia_status say_json(const cli_train_progress *p, const char *out, double 
         (void)snprintf(name, sizeof name, "%lldx", (long long)p->multiples[i]);
         sia_json_set(&validation, name, json_real(p->validation[i]));
     }
-    return cli_json_line(json_pack("{s:o, s:I, s:f, s:o}", "run", sia_json_text(out), "steps", (json_int_t)p->steps,
-                                   "seconds", seconds, "validation", validation),
+    return cli_json_line(json_pack("{s:o, s:I, s:f, s:o}", "run", sia_json_text(out), "steps",
+                                   (json_int_t)p->steps, "seconds", seconds, "validation", validation),
                          err);
 }
 

@@ -65,9 +65,9 @@ static void print_logits(const sia_probe *p) {
 
 void probe_print(const probe_subject *s) {
     const sia_probe *p = s->probe;
-    fprintf(stderr, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", cli_shown(s->path), s->scheme,
-            (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s", (long long)p->length,
-            s->data);
+    fprintf(stderr, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", cli_shown(s->path),
+            s->scheme, (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s",
+            (long long)p->length, s->data);
     print_contexts(p);
     print_logits(p);
     fputc('\n', stderr);
@@ -158,8 +158,9 @@ static void put_mass(json_out *out, int layer, int head) {
 static json_t *quantile_pairs(const sia_probe_logits *l) {
     json_t *list = json_array();
     for (int i = 0; i < SIA_PROBE_LEVELS; i++)
-        sia_json_push(&list, json_pack("[f,f]", l->mean + sqrt(l->variance) * sia_gaussian_quantile(sia_probe_level(i)),
-                            l->quantile[i]));
+        sia_json_push(
+            &list, json_pack("[f,f]", l->mean + sqrt(l->variance) * sia_gaussian_quantile(sia_probe_level(i)),
+                             l->quantile[i]));
     return list;
 }
 

@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-/* text, harmless (base/harmless.h), at most 511 bytes of it; good until this thread has asked for eight more. */
+/* text, harmless (base/harmless.h), at most 511 bytes of it; good until this thread has asked for eight
+ * more. */
 const char *cli_shown(const char *text);
 
 /* For json_dumps and its kin when the object goes to stdout: on a terminal all but ASCII is escaped. */

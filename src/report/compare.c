@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The comparison: the table of losses by scheme and length with the best of each column marked, and the sentence
- * that opens the report. */
+ * The comparison: the table of losses by scheme and length with the best of each column marked, and the
+ * sentence that opens the report. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The figures of the comparison: loss against length, by position, through training, over the values of a sweep,
- * and the time that training took. */
+ * The figures of the comparison: loss against length, by position, through training, over the values of a
+ * sweep, and the time that training took. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

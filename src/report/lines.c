@@ -286,8 +286,9 @@ sia_status sia_object_read(json_t **object, const char *path, sia_error *err) {
     status = sia_file_read(path, FILE_MOST, &text, &size, err);
     json_error_t wrong;
     if (!status && (status = sia_json_load(object, text, size, 0, &wrong)) != SIA_OK)
-        (void)(status == SIA_MEMORY ? sia_fail_memory(err, size, path)
-                                    : sia_fail(err, SIA_FORMAT, "%s:%d: no JSON: %s", path, wrong.line, wrong.text));
+        (void)(status == SIA_MEMORY
+                   ? sia_fail_memory(err, size, path)
+                   : sia_fail(err, SIA_FORMAT, "%s:%d: no JSON: %s", path, wrong.line, wrong.text));
     free(text);
     if (status) return status;
     if (json_is_object(*object)) return SIA_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What trained models do: entropy and attention to the last 100 tokens against the context, attention by decade of
- * distance for each head, and the logits' quantiles beside the Gaussian's. */
+ * What trained models do: entropy and attention to the last 100 tokens against the context, attention by
+ * decade of distance for each head, and the logits' quantiles beside the Gaussian's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

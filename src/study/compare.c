@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which trainings a list of schemes needs, each of them trained and evaluated, several at a time; see compare.h. */
+ * Which trainings a list of schemes needs, each of them trained and evaluated, several at a time; see
+ * compare.h. */
 #include "study/compare.h"
 
 #include <inttypes.h>
@@ -228,7 +229,8 @@ static void result_key(char key[160], const char *scheme, const char *variant, u
 }
 
 /* A line of a log; what is no JSON is left out. */
-static sia_status parse_line(json_t **json, const char *line, size_t bytes, const char *path, sia_error *err) {
+static sia_status parse_line(json_t **json, const char *line, size_t bytes, const char *path,
+                             sia_error *err) {
     sia_error wrong;
     if (sia_json_parse(json, line, bytes, 0, path, &wrong) != SIA_MEMORY) return SIA_OK;
     return sia_fail(err, SIA_MEMORY, "%s", wrong.text);
@@ -337,8 +339,8 @@ static json_t *position_bins(const double *by_position, int64_t length) {
         double sum = 0;
         if (to > length) to = length;
         for (int64_t i = from; i < to; i++) sum += by_position[i];
-        sia_json_push(&bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to", (json_int_t)to, "loss",
-                                       sum / (double)(to - from)));
+        sia_json_push(&bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to", (json_int_t)to,
+                                       "loss", sum / (double)(to - from)));
     }
     return bins;
 }

@@ -210,7 +210,8 @@ static json_t *config_json(const sia_needle_settings *settings) {
 static json_t *study_line(const state *s) {
     json_t *line =
         json_pack("{s:s, s:s, s:s, s:o*, s:o, s:{}}", "kind", "study", "study", "needle", "version",
-                  sia_version(), "command", s->job->command ? sia_json_text(s->job->command) : NULL, "config", config_json(&s->settings), "runs");
+                  sia_version(), "command", s->job->command ? sia_json_text(s->job->command) : NULL, "config",
+                  config_json(&s->settings), "runs");
     if (s->job->machine) sia_json_set(&line, "machine", json_deep_copy(s->job->machine));
     return line;
 }

@@ -243,8 +243,8 @@ static sia_status open_step(sia_checkpoint **result, const char *folder, int64_t
     return status;
 }
 
-/* Damage is what a file holds, or that it is missing. Memory that is short, or a file that cannot be read just now,
- * is none: an older checkpoint would not be the answer, and the newer one would be lost. */
+/* Damage is what a file holds, or that it is missing. Memory that is short, or a file that cannot be read
+ * just now, is none: an older checkpoint would not be the answer, and the newer one would be lost. */
 static bool is_damage(sia_status status, const char *folder, int64_t step, bool model_only) {
     if (status != SIA_FILE) return status == SIA_FORMAT;
     bool missing = false;

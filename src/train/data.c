@@ -25,7 +25,8 @@ enum {
     SHARD_TOKENS = 100000000,
 };
 
-/* Of generated text that a description may ask for: what TOKENS_MOST can come to and more, and no more than a machine can hold. */
+/* Of generated text that a description may ask for: what TOKENS_MOST can come to and more, and no more
+ * than a machine can hold. */
 #define WORDS_MOST INT64_C(4000000000)
 
 static bool ends_in(const char *text, const char *end) {
@@ -122,14 +123,14 @@ char *sia_train_data_text(const sia_train_data *d, char *text, size_t room) {
     const char *kind = json_string_value(json_object_get(d->description, "kind"));
     const char *from = json_string_value(json_object_get(d->description, "from"));
     const char *path = json_string_value(json_object_get(d->description, "path"));
+    /* What a description says of itself counts only for data inside the run or its study: a file elsewhere is
+     * named as it is. */
+    bool inside = path && (!strcmp(path, "data") || !strcmp(path, "../../data"));
     if (kind && !strcmp(kind, "generated"))
         (void)snprintf(text, room, "generated text, seed %lld",
                        (long long)json_integer_value(json_object_get(d->description, "seed")));
     else
-        /* What a description says of itself counts only for data inside the run: a file elsewhere is named as it is. */
-        (void)snprintf(text, room, "%s", from && path && (!strcmp(path, "data") || !strcmp(path, "../../data")) ? from
-                                         : path                                                                ? path
-                                                                                                               : "");
+        (void)snprintf(text, room, "%s", from && inside ? from : path ? path : "");
     return sia_harmless(text, strlen(text), "");
 }
 

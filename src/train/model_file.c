@@ -32,8 +32,8 @@ static double data_bytes(const sia_safetensors *file) {
     return bytes;
 }
 
-/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs nothing: it
- * has to fit the data that the file really holds. */
+/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs
+ * nothing: it has to fit the data that the file really holds. */
 static sia_status model_of(sia_model **m, const sia_safetensors *file, const char *path, int threads,
                            sia_error *err) {
     const char *text = sia_safetensors_metadata(file, "model");
@@ -125,7 +125,8 @@ static int64_t step_in_name(const char *path) {
     return (*end == 0 || *end == '/') && end > name + 5 ? number : -1;
 }
 
-/* The folder of the run that a file belongs to: RUN for RUN/step-000500/model.safetensors, else the folder that it is in. */
+/* The folder of the run that a file belongs to: RUN for RUN/step-000500/model.safetensors, else the folder
+ * that it is in. */
 static char *home_of_file(const char *path) {
     char *folder = above(path);
     if (!folder || step_in_name(folder) < 0) return folder;

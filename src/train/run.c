@@ -34,7 +34,8 @@ static const char *const log_names[SIA_RUN_LOGS] = {"metrics.jsonl", "eval.jsonl
                                                     "needle.jsonl"};
 
 /* What is written into the folder of a run or a study, beside the logs. */
-static const char *const other_names[] = {"lock", "config.json", "study.json", "tokenizer.json", "data", "runs"};
+static const char *const other_names[] = {"lock",           "config.json", "study.json",
+                                          "tokenizer.json", "data",        "runs"};
 
 /* ---------------------------------------------------------------------------------------------- the folder */
 
@@ -170,7 +171,8 @@ sia_status sia_run_append(sia_run *run, sia_run_log log, const char *line, sia_e
     const char *path = run->logs[log].path;
     if (strchr(line, '\n'))
         return sia_fail(err, SIA_ARGUMENT, "%s: a line with a line end in it: want one line", path);
-    if (run->logs[log].fd < 0) run->logs[log].fd = sia_fd_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
+    if (run->logs[log].fd < 0)
+        run->logs[log].fd = sia_fd_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     if (run->logs[log].fd < 0) return sia_fail_file(err, path);
     return write_line(run->logs[log].fd, path, line, err);
 }

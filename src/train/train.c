@@ -393,7 +393,8 @@ static sia_status start(state *s, sia_error *err) {
         status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
                                     s->job->fill ? s->job->fill_context : s, err);
     if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
-    /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find them. */
+    /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find
+     * them. */
     if (!status && !begun && s->job->initial) status = save(s, err);
     /* The last thing that a start does: one that failed leaves a folder in which a run can be begun. */
     if (!status && !begun) status = config_write(s, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions that the linker puts in the place of the system's: see faults.h. Each asks whether its turn has come,
- * and else hands on. The names that begin with two underscores and end in _chk are what _FORTIFY_SOURCE makes of the
- * others. */
+ * The functions that the linker puts in the place of the system's: see faults.h. Each asks whether its
+ * turn has come, and else hands on. The names that begin with two underscores and end in _chk are what
+ * _FORTIFY_SOURCE makes of the others. */
 #define _GNU_SOURCE
 #undef _FORTIFY_SOURCE
 #include "faults.h"
@@ -52,9 +52,9 @@ static fault_kind armed;
 static fault_mode armed_mode;
 static uint64_t armed_n, calls, hits;
 
-static const char *const names[FAULT_KINDS] = {
-    "none", "memory", "short write", "ENOSPC",     "EIO",  "EINTR", "fsync",
-    "rename", "open", "read",        "short read", "mmap", "stat",  "close"};
+static const char *const names[FAULT_KINDS] = {"none",       "memory", "short write", "ENOSPC", "EIO",
+                                               "EINTR",      "fsync",  "rename",      "open",   "read",
+                                               "short read", "mmap",   "stat",        "close"};
 
 const char *fault_name(fault_kind kind) { return names[kind]; }
 
@@ -358,7 +358,8 @@ ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t at) {
     return __real_pwrite(fd, from, bytes > 1 && turn(FAULT_SHORT) ? 1 : bytes, at);
 }
 
-/* The disk is not asked: what counts here is that we would have asked it, and the tests are ten times faster. */
+/* The disk is not asked: what counts here is that we would have asked it, and the tests are ten times
+ * faster. */
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd) {
     if (fails(FAULT_FSYNC, EIO) || fails(FAULT_EINTR, EINTR)) return -1;

@@ -56,8 +56,8 @@ size_t faults_peak_bytes(void);
 size_t faults_largest(void);
 void faults_peak_reset(void);
 
-/* Renames of a file, or of a folder above it, that was written to and not synced: after a power failure its name would
- * stand for nothing. Counted from the start of the program. */
+/* Renames of a file, or of a folder above it, that was written to and not synced: after a power failure
+ * its name would stand for nothing. Counted from the start of the program. */
 uint64_t faults_unsynced(void);
 
 /* Makes jansson allocate through here too. Once, before anything else. */

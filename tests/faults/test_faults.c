@@ -29,7 +29,7 @@
 #include "faults.h"
 #include "tree.h"
 
-enum { SAMPLE = 24, SAID = 8192 };
+enum { SAMPLE = 10, SAID = 8192 };
 
 #define MODEL " --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --log-every 1 --threads 1"
 #define TRAIN "train text.txt --tokenizer tok.json --quiet --steps 4 --eval-windows 2 --lengths 1x,2x" MODEL
@@ -51,26 +51,32 @@ static const operation operations[] = {
     {"tokenizer encode", TEXT TOKENIZER "tokenizer encode --tokenizer tok.json --out ids --quiet tok.json",
      "tokenizer encode --tokenizer tok.json --format u16 --out ids --quiet --threads 1 text.txt", false},
     {"data pack", TEXT TOKENIZER,
-     "data pack --tokenizer tok.json --out packed --val-fraction 0.2 --shard-tokens 500 --quiet --threads 1 text.txt",
+     "data pack --tokenizer tok.json --out packed --val-fraction 0.2 --shard-tokens 500 --quiet --threads 1 "
+     "text.txt",
      false},
     {"train", TEXT TOKENIZER, TRAIN " --out run --resume --save-every 2 --keep 0", false},
     {"train, own tokenizer", TEXT,
-     "train text.txt --vocabulary 262 --quiet --steps 1 --eval-windows 2 --lengths 1x --out run --resume" MODEL, false},
+     "train text.txt --vocabulary 262 --quiet --steps 1 --eval-windows 2 --lengths 1x --out run "
+     "--resume" MODEL,
+     false},
     {"resume", HALF, TRAIN " --out run --resume --save-every 2 --keep 0", false},
     {"train, keep 1", TEXT TOKENIZER, TRAIN " --out run --resume --save-every 1 --keep 1", false},
     {"from", HALF,
-     "train text.txt --tokenizer tok.json --from run --out new --resume --quiet --steps 1 --eval-windows 2 --lengths 1x" MODEL,
+     "train text.txt --tokenizer tok.json --from run --out new --resume --quiet --steps 1 --eval-windows 2 "
+     "--lengths 1x" MODEL,
      false},
     {"train where a run is", HALF, TRAIN " --out run --save-every 2 --keep 0 --seed 7", true},
     {"eval", HALF, "eval run --record --lengths 1x,2x --windows 2 --quiet --threads 1 --json", false},
     {"generate", HALF, "generate run --prompt the --tokens 5 --temperature 0 --threads 1 --json", false},
     {"compare", TEXT TOKENIZER,
-     "compare text.txt --tokenizer tok.json --out timed --schemes si+prope,rope,rope+ntk --steps 2 --save-every 1 "
+     "compare text.txt --tokenizer tok.json --out timed --schemes si+prope,rope,rope+ntk --steps 2 "
+     "--save-every 1 "
      "--eval-windows 2 --lengths 1x,2x --quiet" MODEL,
      false},
     {"report",
-     TEXT TOKENIZER "compare text.txt --tokenizer tok.json --out study --schemes rope,alibi --steps 2 --eval-windows 2 "
-                    "--lengths 1x,2x --quiet" MODEL ";report --quiet --title old study",
+     TEXT TOKENIZER
+     "compare text.txt --tokenizer tok.json --out study --schemes rope,alibi --steps 2 --eval-windows 2 "
+     "--lengths 1x,2x --quiet" MODEL ";report --quiet --title old study",
      "report --quiet study", false},
 };
 
@@ -80,12 +86,15 @@ static const struct {
     fault_mode mode;
     bool harmless; /* the operation must not fail */
 } plans[] = {
-    {FAULT_MEMORY, FAULT_ONCE, false}, {FAULT_MEMORY, FAULT_ONWARD, false}, {FAULT_SHORT, FAULT_EVERY, true},
-    {FAULT_ENOSPC, FAULT_ONCE, false}, {FAULT_ENOSPC, FAULT_ONWARD, false}, {FAULT_EIO, FAULT_ONCE, false},
-    {FAULT_EINTR, FAULT_EVERY, true},  {FAULT_FSYNC, FAULT_ONCE, false},    {FAULT_FSYNC, FAULT_ONWARD, false},
-    {FAULT_RENAME, FAULT_ONCE, false}, {FAULT_RENAME, FAULT_ONWARD, false}, {FAULT_OPEN, FAULT_ONCE, false},
-    {FAULT_READ, FAULT_ONCE, false},   {FAULT_SHORT_READ, FAULT_EVERY, true}, {FAULT_MAP, FAULT_ONCE, false},
-    {FAULT_STAT, FAULT_ONCE, false},   {FAULT_CLOSE, FAULT_ONCE, false},
+    {FAULT_MEMORY, FAULT_ONCE, false},   {FAULT_MEMORY, FAULT_ONWARD, false},
+    {FAULT_SHORT, FAULT_EVERY, true},    {FAULT_ENOSPC, FAULT_ONCE, false},
+    {FAULT_ENOSPC, FAULT_ONWARD, false}, {FAULT_EIO, FAULT_ONCE, false},
+    {FAULT_EINTR, FAULT_EVERY, true},    {FAULT_FSYNC, FAULT_ONCE, false},
+    {FAULT_FSYNC, FAULT_ONWARD, false},  {FAULT_RENAME, FAULT_ONCE, false},
+    {FAULT_RENAME, FAULT_ONWARD, false}, {FAULT_OPEN, FAULT_ONCE, false},
+    {FAULT_READ, FAULT_ONCE, false},     {FAULT_SHORT_READ, FAULT_EVERY, true},
+    {FAULT_MAP, FAULT_ONCE, false},      {FAULT_STAT, FAULT_ONCE, false},
+    {FAULT_CLOSE, FAULT_ONCE, false},
 };
 
 static char home[64] = "/tmp/sia-faults-XXXXXX";
@@ -108,7 +117,8 @@ static int run(const char *line) {
     char copy[1024], *words[100] = {"sia"}, *rest = NULL;
     int count = 1;
     (void)snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) words[count++] = word;
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
     (void)fflush(NULL);
     int old_out = dup(STDOUT_FILENO), old_err = dup(STDERR_FILENO);
     if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0) abort();
@@ -207,7 +217,8 @@ static void check(const trial *t, int code, bool harmless) {
     } else {
         failed_well++;
         if (harmless && !t->op->refused) complain("failed, though nothing was lost");
-        if (code != CLI_FAILED && !(t->op->refused && code == CLI_USAGE)) complain("another exit code than 1");
+        if (code != CLI_FAILED && !(t->op->refused && code == CLI_USAGE))
+            complain("another exit code than 1");
         if (strncmp(said, "sia", 3) != 0 || !strchr(said, '\n') || strlen(said) < 10) complain("no sentence");
         if (!tree_between(&t->before, &t->after, &found, why)) complain(why);
     }
@@ -315,7 +326,8 @@ int main(int argc, char **argv) {
         free(t.output);
     }
     unsynced = faults_unsynced() - unsynced;
-    printf("%llu faults: %llu runs succeeded all the same, %llu failed as they should, %llu went wrong; %llu renames "
+    printf("%llu faults: %llu runs succeeded all the same, %llu failed as they should, %llu went wrong; %llu "
+           "renames "
            "before the data was synced\n",
            (unsigned long long)faults_done, (unsigned long long)survived, (unsigned long long)failed_well,
            (unsigned long long)wrong, (unsigned long long)unsynced);

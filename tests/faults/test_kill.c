@@ -30,7 +30,8 @@ static bool all_stops;
 
 typedef void deed(void *context);
 
-/* Does the deed in a child and kills that at its n-th stop. True when it was killed, false when it ended before. */
+/* Does the deed in a child and kills that at its n-th stop. True when it was killed, false when it ended
+ * before. */
 static bool kill_at(int n, deed *what, void *context) {
     int result, stops = 0;
     (void)fflush(NULL);
@@ -72,22 +73,23 @@ static bool may_trace(void) {
     int result;
     pid_t child = fork();
     if (child == 0) _exit(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 ? 0 : 1);
-    return child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result) && WEXITSTATUS(result) == 0 &&
-           kill_at(1, nothing, NULL);
+    return child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result) &&
+           WEXITSTATUS(result) == 0 && kill_at(1, nothing, NULL);
 }
 
-#define NEED_TRACE()                                        \
-    do {                                                    \
-        if (!may_trace()) {                                 \
+#define NEED_TRACE()                                          \
+    do {                                                      \
+        if (!may_trace()) {                                   \
             print_message("skipped: tracing is forbidden\n"); \
-            skip();                                         \
-        }                                                   \
+            skip();                                           \
+        }                                                     \
     } while (0)
 
 /* -------------------------------------------------------------------------------------------------- checkpoints */
 
 static float weights[FLOATS], states[FLOATS];
-static const sia_tensor_entry model_entry = {"weights", weights, 1, {FLOATS}}, state_entry = {"states", states, 1, {FLOATS}};
+static const sia_tensor_entry model_entry = {"weights", weights, 1, {FLOATS}},
+                              state_entry = {"states", states, 1, {FLOATS}};
 static const sia_tensor_table model = {&model_entry, 1}, optimizer = {&state_entry, 1};
 
 static void set_values(int mark) {
@@ -163,7 +165,8 @@ static void test_checkpoint(void **state) {
     static const struct {
         const char *name;
         int64_t before, step, keep;
-    } cases[] = {{"a new step", 3, 4, 0}, {"a new step, older ones go", 3, 4, 2}, {"the same step again", 3, 3, 0}};
+    } cases[] = {
+        {"a new step", 3, 4, 0}, {"a new step, older ones go", 3, 4, 2}, {"the same step again", 3, 3, 0}};
     NEED_TRACE();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *folder = in_scratch("run");
@@ -178,8 +181,9 @@ static void test_checkpoint(void **state) {
                 int mark = mark_of(folder, steps[k]);
                 bool saved = steps[k] == cases[i].step;
                 if (mark != 1 && !(saved && mark == 2))
-                    fail_msg("%s, stop %d: step %d: mark %d: %s", cases[i].name, n, (int)steps[k], mark, said.text);
-                if (saved) (mark == 2 ? new++ : old++);
+                    fail_msg("%s, stop %d: step %d: mark %d: %s", cases[i].name, n, (int)steps[k], mark,
+                             said.text);
+                if (saved) (mark == 2 ? new ++ : old++);
             }
             /* What was kept before the new one came is there until it has come. */
             assert_true(count >= (cases[i].keep ? cases[i].keep : cases[i].before));
@@ -196,8 +200,8 @@ static void test_checkpoint(void **state) {
             assert_int_equal(mark_of(folder, 9), 3);
             assert_int_equal(count_entries(folder), 3);
         }
-        print_message("  %s: %d stops; %d times the old, %d times the new; %d leftovers cleaned\n", cases[i].name, n - 1,
-                      old, new, leftovers);
+        print_message("  %s: %d stops; %d times the old, %d times the new; %d leftovers cleaned\n",
+                      cases[i].name, n - 1, old, new, leftovers);
         assert_true(new > 0 && n > 50);
     }
 }
@@ -295,15 +299,17 @@ static void test_rewind(void **state) {
 
 /* ------------------------------------------------------------------------------------------------------- whole runs */
 
-#define TRAIN                                                                                                        \
-    "sia train text.txt --tokenizer tok.json --quiet --steps 3 --save-every 1 --keep 2 --eval-windows 2 --lengths 1x,2x " \
+#define TRAIN                                                                                             \
+    "sia train text.txt --tokenizer tok.json --quiet --steps 3 --save-every 1 --keep 2 --eval-windows 2 " \
+    "--lengths 1x,2x "                                                                                    \
     "--layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --log-every 1 --threads 1 --out run --resume"
 
 static int sia(const char *line) {
     char copy[1024], *words[100], *rest = NULL;
     int count = 0;
     (void)snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) words[count++] = word;
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
     return cli_main(count, words);
 }
 
@@ -325,7 +331,8 @@ static void test_train(void **state) {
     train(NULL);
     tree after = tree_read(work);
     int kills = 0, stops = 0;
-    for (int n = 1; n < OUT_OF_REACH; stops = n, n += all_stops ? 1 : 1 + (int)sia_random_below(5, (uint64_t)n, 90)) {
+    for (int n = 1; n < OUT_OF_REACH;
+         stops = n, n += all_stops ? 1 : 1 + (int)sia_random_below(5, (uint64_t)n, 90)) {
         assert_int_equal(chdir("/"), 0);
         tree_remove(work);
         tree_write(&before, work);
@@ -337,7 +344,8 @@ static void test_train(void **state) {
         if (!tree_same(&after, &found, why)) fail_msg("killed at stop %d, then resumed: %s", n, why);
         tree_free(&found);
     }
-    print_message("  sia train: killed at %d of about %d stops, resumed each time to the same bytes\n", kills, stops);
+    print_message("  sia train: killed at %d of about %d stops, resumed each time to the same bytes\n", kills,
+                  stops);
     assert_true(kills > 5);
     assert_int_equal(chdir("/"), 0);
     tree_free(&before);

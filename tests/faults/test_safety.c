@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files from someone else: what a header claims costs nothing, text from a file does not reach the terminal as an escape
- * sequence, nothing is written outside of the folder that was named, no variable of the environment changes what is written, and
- * a file that is cut while it is used is an error or, where it is mapped, a death that loses nothing. */
+ * Files from someone else: what a header claims costs nothing, text from a file does not reach the
+ * terminal as an escape sequence, nothing is written outside of the folder that was named, no variable of
+ * the environment changes what is written, and a file that is cut while it is used is an error or, where
+ * it is mapped, a death that loses nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -72,8 +73,9 @@ static void assert_cheap(const char *what, const char *path, sia_status (*open)(
     size_t before = faults_live_bytes(), blocks = faults_live();
     sia_status status = open(path, &err);
     size_t most = faults_peak_bytes() - before, bound = 64 * (size_t)about.st_size + (1 << 17);
-    print_message("  %-28s %6lld bytes, %7zu of memory, largest block %7zu: %s\n", what, (long long)about.st_size, most,
-                  faults_largest(), strrchr(err.text, '/') ? strrchr(err.text, '/') + 1 : err.text);
+    print_message("  %-28s %6lld bytes, %7zu of memory, largest block %7zu: %s\n", what,
+                  (long long)about.st_size, most, faults_largest(),
+                  strrchr(err.text, '/') ? strrchr(err.text, '/') + 1 : err.text);
     assert_true(status == SIA_FORMAT || status == SIA_ARGUMENT);
     assert_true(strlen(err.text) > 5);
     assert_true(most <= bound && faults_largest() <= bound);
@@ -83,7 +85,8 @@ static void assert_cheap(const char *what, const char *path, sia_status (*open)(
 static void test_claims(void **state) {
     (void)state;
     char text[4096];
-    static const char huge[] = "{\"a\":{\"dtype\":\"F64\",\"shape\":[1152921504606846976],\"data_offsets\":[0,64]}}";
+    static const char huge[] =
+        "{\"a\":{\"dtype\":\"F64\",\"shape\":[1152921504606846976],\"data_offsets\":[0,64]}}";
     static const char huge_end[] =
         "{\"a\":{\"dtype\":\"U8\",\"shape\":[1152921504606846976],\"data_offsets\":[0,1152921504606846976]}}";
     static const char product[] =
@@ -96,7 +99,8 @@ static void test_claims(void **state) {
 
     /* A model of 4 TB in the metadata of a file of a few hundred bytes. */
     (void)snprintf(text, sizeof text,
-                   "{\"__metadata__\":{\"step\":\"1\",\"model\":\"{\\\"layers\\\":1024,\\\"width\\\":65536,\\\"heads\\\":1024,"
+                   "{\"__metadata__\":{\"step\":\"1\",\"model\":\"{\\\"layers\\\":1024,\\\"width\\\":65536,"
+                   "\\\"heads\\\":1024,"
                    "\\\"vocabulary\\\":1048576,\\\"train_len\\\":1073741824}\"},"
                    "\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}");
     assert_cheap("a model of terabytes", tensors_file(strlen(text), text, 16), open_model);
@@ -105,15 +109,19 @@ static void test_claims(void **state) {
     assert_cheap("2^31 tokens", write_file("claim.bin", shard, sizeof shard), open_corpus);
     (void)mkdir(in_scratch("packed"), 0777);
     write_file("packed/train_000000.bin", shard, sizeof shard);
-    write_text("packed/data.json",
-               "{\"format\":\"sia data\",\"version\":1,\"tokenizer\":{\"file\":\"tokenizer.json\",\"vocabulary\":300,"
-               "\"end_of_text\":299,\"sha256\":\"0\"},\"train\":{\"tokens\":2147483647,\"documents\":1,\"bytes\":1,"
-               "\"shards\":[{\"file\":\"train_000000.bin\",\"tokens\":2147483647,\"sha256\":\"0\"}]}}");
+    write_text(
+        "packed/data.json",
+        "{\"format\":\"sia "
+        "data\",\"version\":1,\"tokenizer\":{\"file\":\"tokenizer.json\",\"vocabulary\":300,"
+        "\"end_of_text\":299,\"sha256\":\"0\"},\"train\":{\"tokens\":2147483647,\"documents\":1,\"bytes\":1,"
+        "\"shards\":[{\"file\":\"train_000000.bin\",\"tokens\":2147483647,\"sha256\":\"0\"}]}}");
     assert_cheap("a folder that claims them", in_scratch("packed"), open_corpus);
-    assert_cheap("an id of 2^60",
-                 write_text("claim.json", "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                                          "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1152921504606846976},\"merges\":[]}}"),
-                 open_tokenizer);
+    assert_cheap(
+        "an id of 2^60",
+        write_text("claim.json",
+                   "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                   "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":1152921504606846976},\"merges\":[]}}"),
+        open_tokenizer);
     /* Deep nesting must not use up the stack either. */
     static char deep[4000];
     memset(deep, '[', sizeof deep);
@@ -129,8 +137,8 @@ static void test_generated_claim(void **state) {
     sia_tokenizer *t = small_tokenizer(300);
     OK(sia_train_tokenizer_save(t, in_scratch("generated"), &said));
     sia_tokenizer_close(t);
-    json_t *json = json_pack("{s:s, s:i, s:i, s:I, s:i}", "kind", "generated", "seed", 0, "words", 16384, "documents",
-                             (json_int_t)1 << 50, "val_documents", 1);
+    json_t *json = json_pack("{s:s, s:i, s:i, s:I, s:i}", "kind", "generated", "seed", 0, "words", 16384,
+                             "documents", (json_int_t)1 << 50, "val_documents", 1);
     assert_int_equal(sia_train_data_open(&d, json, in_scratch("generated"), 1, &err), SIA_FORMAT);
     assert_sentence(&err, "not described in full");
     json_decref(json);
@@ -146,13 +154,22 @@ static void test_harmless(void **state) {
         {"plain \xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80", "", "plain \xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80"},
         {"\x1b[2J\x07\b\r\n\t\x7f", "", "?[2J??????"},
         {"a\nb\tc\rd\x1b", "\n\t", "a\nb\tc?d?"},
-        {"\xc2\x9b" "31m", "", "??31m"},            /* C1, as UTF-8 */
-        {"\x9b" "31m \xff", "", "?31m ?"},          /* and as a byte */
-        {"\xe2\x80\xae" "abc\xe2\x81\xa6", "", "???abc???"}, /* text turned round */
+        {"\xc2\x9b"
+         "31m",
+         "", "??31m"}, /* C1, as UTF-8 */
+        {"\x9b"
+         "31m \xff",
+         "", "?31m ?"}, /* and as a byte */
+        {"\xe2\x80\xae"
+         "abc\xe2\x81\xa6",
+         "", "???abc???"}, /* text turned round */
         {"\xe2\x80\xa8|\xd8\x9c|\xe2\x80\x8f", "", "???|??|???"},
-        {"\xed\xa0\x80 \xc0\xaf \xf4\x90\x80\x80", "", "??? ?? ????"}, /* no UTF-8: surrogate, long form, too large */
-        {"\xe2\x80", "", "??"},                    /* cut off */
-        {"\xe2" "a", "", "?a"},
+        {"\xed\xa0\x80 \xc0\xaf \xf4\x90\x80\x80", "",
+         "??? ?? ????"},        /* no UTF-8: surrogate, long form, too large */
+        {"\xe2\x80", "", "??"}, /* cut off */
+        {"\xe2"
+         "a",
+         "", "?a"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[64];
@@ -164,7 +181,9 @@ static void test_harmless(void **state) {
     assert_int_equal(sia_harmless_part(part, 5, ""), 2);
     assert_memory_equal(part, "a?\xf0\x9f\x98", 5);
     sia_error err;
-    (void)sia_fail(&err, SIA_FORMAT, "%s: tensor \"%s\"", "a\x1b]0;title\x07", "\xc2\x9b" "2J\xe2\x80\xae");
+    (void)sia_fail(&err, SIA_FORMAT, "%s: tensor \"%s\"", "a\x1b]0;title\x07",
+                   "\xc2\x9b"
+                   "2J\xe2\x80\xae");
     assert_string_equal(err.text, "a?]0;title?: tensor \"??2J???\"");
 }
 
@@ -173,7 +192,8 @@ static char shown[1 << 16];
 static int run(char *line) {
     char *words[40], *rest = NULL;
     int count = 0;
-    for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) words[count++] = word;
+    for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
     return cli_main(count, words);
 }
 
@@ -193,7 +213,8 @@ static int run_on_terminal(const char *line) {
         _exit(code);
     }
     size_t used = 0;
-    for (ssize_t n; used < sizeof shown - 1 && (n = read(master, shown + used, sizeof shown - 1 - used)) != 0;) {
+    for (ssize_t n;
+         used < sizeof shown - 1 && (n = read(master, shown + used, sizeof shown - 1 - used)) != 0;) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) break; /* EIO: the other side is gone */
         used += (size_t)n;
@@ -212,11 +233,14 @@ static void assert_terminal(const char *line, int code, const char *says) {
     assert_non_null(copy);
     (void)sia_harmless(copy, bytes, "\r\n\t");
     if (strcmp(copy, shown) != 0) fail_msg("%s: an escape sequence reached the terminal: %s", line, copy);
-    if (found != code || !strstr(shown, says)) fail_msg("%s: exit code %d, want %d; want '%s' in: %s", line, found, code, says, copy);
+    if (found != code || !strstr(shown, says))
+        fail_msg("%s: exit code %d, want %d; want '%s' in: %s", line, found, code, says, copy);
     free(copy);
 }
 
-#define EVIL "\x1b]0;owned\x07\xc2\x9b""2J\xe2\x80\xae"
+#define EVIL                   \
+    "\x1b]0;owned\x07\xc2\x9b" \
+    "2J\xe2\x80\xae"
 
 static void make_run(const char *name) {
     char line[512], home[4096];
@@ -225,7 +249,8 @@ static void make_run(const char *name) {
     (void)snprintf(line, sizeof line, "sia data generate --words 300 --documents 2 --seed 3 --out text.txt");
     assert_int_equal(run(line), 0);
     (void)snprintf(line, sizeof line,
-                   "sia train text.txt --vocabulary 262 --quiet --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 "
+                   "sia train text.txt --vocabulary 262 --quiet --layers 1 --width 16 --heads 1 --train-len "
+                   "16 --batch 2 "
                    "--steps 1 --eval-windows 2 --lengths 1x --threads 1 --out %s",
                    name);
     assert_int_equal(run(line), 0);
@@ -254,14 +279,17 @@ static void test_terminal(void **state) {
     assert_terminal("sia train --" EVIL, 2, "unknown option");
     assert_terminal("sia train --steps " EVIL, 2, "want a whole number");
     assert_terminal("sia data info dir" EVIL, 1, "dir?");
-    assert_terminal("sia data pack --tokenizer run/tokenizer.json --out packed" EVIL " text.txt --threads 1", 0, "packed?");
-    /* Bytes that a tokenizer gives back: 27 is ESC, 194 and 155 are a C1 control, 240 is the start of a character. */
+    assert_terminal("sia data pack --tokenizer run/tokenizer.json --out packed" EVIL " text.txt --threads 1",
+                    0, "packed?");
+    /* Bytes that a tokenizer gives back: 27 is ESC, 194 and 155 are a C1 control, 240 is the start of a
+     * character. */
     write_text("ids", "72 105 27 91 50 74 194 155 240 159 152 128 10 240");
     assert_terminal("sia tokenizer decode --tokenizer run/tokenizer.json ids --quiet", 0,
                     "Hi?[2J??\xf0\x9f\x98\x80\r\n?");
     /* What a model says: at this temperature any byte. */
     assert_terminal("sia generate run --tokens 400 --temperature 1000 --threads 1 --ignore-end", 0, "?");
-    assert_terminal("sia generate run --tokens 400 --temperature 1000 --threads 1 --ignore-end --json", 0, "\\u");
+    assert_terminal("sia generate run --tokens 400 --temperature 1000 --threads 1 --ignore-end --json", 0,
+                    "\\u");
     /* Texts in JSON files. */
     edit("run/config.json", "\"from\": \"text.txt\"", "\"from\": \"\\u001b[31mtext\\u009b\"");
     assert_terminal("sia train --resume --out run --threads 1", 0, "?[31mtext??");
@@ -276,8 +304,9 @@ static void test_terminal(void **state) {
 
 static void test_links(void **state) {
     (void)state;
-    static const char *const names[] = {"lock",         "metrics.jsonl", "eval.jsonl", "compare.jsonl", "needle.jsonl",
-                                        "config.json", "tokenizer.json", "study.json", "data",          "runs"};
+    static const char *const names[] = {"lock",         "metrics.jsonl", "eval.jsonl",     "compare.jsonl",
+                                        "needle.jsonl", "config.json",   "tokenizer.json", "study.json",
+                                        "data",         "runs"};
     sia_run *opened;
     sia_error err;
     char victim[512];
@@ -325,7 +354,8 @@ static void test_links(void **state) {
 static void test_data_named(void **state) {
     (void)state;
     char text[200];
-    json_t *json = json_pack("{s:s, s:s, s:s}", "kind", "packed", "path", "/home/someone/private", "from", "books.txt");
+    json_t *json =
+        json_pack("{s:s, s:s, s:s}", "kind", "packed", "path", "/home/someone/private", "from", "books.txt");
     sia_train_data d = {.description = json};
     assert_string_equal(sia_train_data_text(&d, text, sizeof text), "/home/someone/private");
     json_decref(json);
@@ -333,9 +363,10 @@ static void test_data_named(void **state) {
 
 /* ------------------------------------------------------------------------------------------------ the environment */
 
-static const char *const wild[] = {"HOME=/nowhere", "TMPDIR=/nowhere",     "LANG=tr_TR.UTF-8", "LC_ALL=de_DE.UTF-8",
-                                   "TERM=xterm",    "NO_COLOR=1",         "POSIXLY_CORRECT=1", "COLUMNS=20",
-                                   "PATH=/nowhere", "OMP_NUM_THREADS=3", "SIA_THREADS=9",     "XDG_CONFIG_HOME=/nowhere"};
+static const char *const wild[] = {"HOME=/nowhere",      "TMPDIR=/nowhere", "LANG=tr_TR.UTF-8",
+                                   "LC_ALL=de_DE.UTF-8", "TERM=xterm",      "NO_COLOR=1",
+                                   "POSIXLY_CORRECT=1",  "COLUMNS=20",      "PATH=/nowhere",
+                                   "OMP_NUM_THREADS=3",  "SIA_THREADS=9",   "XDG_CONFIG_HOME=/nowhere"};
 
 static void test_environment(void **state) {
     (void)state;
@@ -449,10 +480,11 @@ static void test_shrinking_shard(void **state) {
 int main(void) {
     faults_install();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_claims),          cmocka_unit_test(test_generated_claim), cmocka_unit_test(test_harmless),
-        cmocka_unit_test(test_terminal),        cmocka_unit_test(test_links),           cmocka_unit_test(test_data_named),
-        cmocka_unit_test(test_environment),     cmocka_unit_test(test_modes),           cmocka_unit_test(test_shrinking_model),
-        cmocka_unit_test(test_shrinking_shard),
+        cmocka_unit_test(test_claims),          cmocka_unit_test(test_generated_claim),
+        cmocka_unit_test(test_harmless),        cmocka_unit_test(test_terminal),
+        cmocka_unit_test(test_links),           cmocka_unit_test(test_data_named),
+        cmocka_unit_test(test_environment),     cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_shrinking_model), cmocka_unit_test(test_shrinking_shard),
     };
     return cmocka_run_group_tests_name("safety", tests, scratch_create, scratch_destroy);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads of the caller: two objects in two threads, one object in several threads where sia.h allows it, and a fork after all
- * of that. Every result is that of one thread, bit for bit. The thread sanitizer runs this too (make test PRESET=tsan). */
+ * Threads of the caller: two objects in two threads, one object in several threads where sia.h allows it,
+ * and a fork after all of that. Every result is that of one thread, bit for bit. The thread sanitizer runs
+ * this too (make test PRESET=tsan). */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/wait.h>
@@ -42,7 +43,8 @@ typedef struct problem {
 static const char *const schemes[] = {"si+prope", "logn+yarn", "alibi", "sharp+rope"};
 
 static void make_problem(problem *p, int scheme, int threads) {
-    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = threads, .train_len = 32, .eval_len = 128};
+    sia_attention_config config = {
+        .heads = HEADS, .head_dim = DIM, .threads = threads, .train_len = 32, .eval_len = 128};
     OK(sia_attention_create(&p->a, schemes[scheme], &config, &said));
     for (uint64_t i = 0; i < FLOATS; i++) {
         p->q[i] = (float)sia_random_normal(1, i);
@@ -55,7 +57,8 @@ static void make_problem(problem *p, int scheme, int threads) {
 static bool forward(const problem *p, int64_t length, float *out, float *lse) {
     bool logn = strncmp(sia_attention_scheme(p->a), "logn", 4) == 0;
     sia_forward io = {.q = p->q, .k = p->k, .v = p->v, .logn = logn ? p->logn : NULL, .out = out, .lse = lse};
-    return sia_attention_forward(p->a, (sia_span){.q_len = length, .k_len = length}, &io, NULL, NULL) == SIA_OK;
+    return sia_attention_forward(p->a, (sia_span){.q_len = length, .k_len = length}, &io, NULL, NULL) ==
+           SIA_OK;
 }
 
 /* The table of distances grows while others read it: lengths differ between the callers. */
@@ -107,7 +110,8 @@ static void *attend_alone(void *context) {
         const size_t at = (size_t)i * HEADS * DIM;
         c->good = !sia_cache_append(cache, 1, p->k + at, p->v + at, NULL) &&
                   !sia_cache_attend(cache, 1, p->q + at, logn ? p->logn : NULL, out, NULL, NULL);
-        for (int j = 0; j < HEADS * DIM; j++) c->good = c->good && fabsf(out[j] - p->out[at + (size_t)j]) < 1e-4F;
+        for (int j = 0; j < HEADS * DIM; j++)
+            c->good = c->good && fabsf(out[j] - p->out[at + (size_t)j]) < 1e-4F;
     }
     sia_cache_destroy(cache);
     sia_attention_destroy(p->a);
@@ -136,9 +140,10 @@ static void *encode(void *context) {
     size_t count = 0;
     c->good = ids != NULL;
     for (int round = 0; c->good && round < ROUNDS; round++) {
-        sia_status status = (c->index + round) % 2
-                                ? sia_tokenizer_encode(x->t, x->text, x->bytes, ids, &count, NULL)
-                                : sia_tokenizer_encode_parallel(x->t, 2, x->text, x->bytes, ids, &count, NULL);
+        sia_status status =
+            (c->index + round) % 2
+                ? sia_tokenizer_encode(x->t, x->text, x->bytes, ids, &count, NULL)
+                : sia_tokenizer_encode_parallel(x->t, 2, x->text, x->bytes, ids, &count, NULL);
         c->good = !status && count == x->count && memcmp(ids, x->ids, count * sizeof *ids) == 0;
     }
     free(ids);
@@ -166,7 +171,8 @@ static void test_shared_tokenizer(void **state) {
 static void *read_batches(void *context) {
     caller *c = context;
     uint32_t ids[2 * 9];
-    sia_batches b = {.corpus = c->shared, .length = 8, .sequences = 2, .order = SIA_ORDER_SHUFFLED, .seed = 4};
+    sia_batches b = {
+        .corpus = c->shared, .length = 8, .sequences = 2, .order = SIA_ORDER_SHUFFLED, .seed = 4};
     c->good = true;
     for (int64_t step = 0; c->good && step < 200; step++) {
         c->good = sia_batches_read(&b, step, 0, ids, NULL, NULL) == SIA_OK;
@@ -181,7 +187,8 @@ static void test_shared_corpus(void **state) {
     static uint16_t tokens[5000];
     sia_corpus *c;
     for (int i = 0; i < 5000; i++) tokens[i] = (uint16_t)(i % 500);
-    OK(sia_corpus_borrow(&c, tokens, 5000, &(sia_corpus_config){.vocabulary = 500, .end_of_text = 499, .scan = 1}, &said));
+    OK(sia_corpus_borrow(&c, tokens, 5000,
+                         &(sia_corpus_config){.vocabulary = 500, .end_of_text = 499, .scan = 1}, &said));
     together(read_batches, c);
     sia_corpus_close(c);
 }
@@ -218,7 +225,8 @@ static void *think_again(void *context) {
 static void test_shared_model(void **state) {
     (void)state;
     thinker t;
-    sia_model_config config = {.layers = 2, .width = 32, .heads = 2, .vocabulary = VOCABULARY, .train_len = 16};
+    sia_model_config config = {
+        .layers = 2, .width = 32, .heads = 2, .vocabulary = VOCABULARY, .train_len = 16};
     OK(sia_model_create(&t.m, &config, 2, &said));
     for (int i = 0; i < sia_model_tensors(t.m); i++) {
         sia_tensor tensor = sia_model_tensor(t.m, i);
@@ -235,7 +243,8 @@ static void test_shared_model(void **state) {
 static sia_settings small_settings(void) {
     sia_settings s;
     OK(sia_settings_preset(&s, "tiny", &said));
-    s.model.layers = 1, s.model.width = 16, s.model.heads = 1, s.model.train_len = 16, s.model.vocabulary = 300;
+    s.model.layers = 1, s.model.width = 16, s.model.heads = 1, s.model.train_len = 16,
+    s.model.vocabulary = 300;
     s.training.steps = 4, s.training.batch = 2, s.training.log_every = 1, s.training.eval_windows = 2;
     s.training.multiples[0] = 1, s.training.multiples[1] = 0;
     return s;
@@ -286,7 +295,8 @@ static void test_fork(void **state) {
         if (child == 0) {
             float *out = calloc(FLOATS, sizeof *out), lse[LENGTH * HEADS];
             (void)alarm(60); /* a child that hangs is a failure, not a test that never ends */
-            bool good = out && forward(p, LENGTH, out, lse) && memcmp(out, p->out, FLOATS * sizeof *out) == 0 &&
+            bool good = out && forward(p, LENGTH, out, lse) &&
+                        memcmp(out, p->out, FLOATS * sizeof *out) == 0 &&
                         memcmp(lse, p->lse, sizeof p->lse) == 0;
             free(out);
             _exit(good ? 0 : 1);
@@ -301,9 +311,12 @@ static void test_fork(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_attention), cmocka_unit_test(test_own_attention),
-        cmocka_unit_test(test_shared_tokenizer), cmocka_unit_test(test_shared_corpus),
-        cmocka_unit_test(test_shared_model),     cmocka_unit_test(test_trainings),
+        cmocka_unit_test(test_shared_attention),
+        cmocka_unit_test(test_own_attention),
+        cmocka_unit_test(test_shared_tokenizer),
+        cmocka_unit_test(test_shared_corpus),
+        cmocka_unit_test(test_shared_model),
+        cmocka_unit_test(test_trainings),
         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests_name("threads", tests, scratch_create, scratch_destroy);

@@ -76,8 +76,8 @@ static bool ends_in(const char *text, const char *end) {
 }
 
 static bool same_line(const char *a, size_t a_length, const char *b, size_t b_length) {
-    static const char *const measured[] = {"seconds",  "tokens_per_s", "tokens_s", "peak_mb", "date",
-                                           "train_seconds", "threads"};
+    static const char *const measured[] = {"seconds", "tokens_per_s",  "tokens_s", "peak_mb",
+                                           "date",    "train_seconds", "threads"};
     json_t *x = json_loadb(a, a_length, 0, NULL), *y = json_loadb(b, b_length, 0, NULL);
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
         (void)json_object_del(x, measured[i]);
@@ -121,7 +121,8 @@ static bool same_file(const tree_file *a, const tree_file *b) {
     if (!a || !b) return a == b;
     if (!a->bytes || !b->bytes) return a->bytes == b->bytes;
     if (may_repeat(a->path)) return lines_among(a, b) && lines_among(b, a);
-    if (ends_in(a->path, "timed/report.html")) return ends_in(a->bytes, "</html>\n") && ends_in(b->bytes, "</html>\n");
+    if (ends_in(a->path, "timed/report.html"))
+        return ends_in(a->bytes, "</html>\n") && ends_in(b->bytes, "</html>\n");
     if (ends_in(a->path, ".jsonl")) return same_lines(a, b, true);
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
@@ -147,14 +148,17 @@ bool tree_same(const tree *wanted, const tree *found, char why[TREE_WHY]) {
 
 bool tree_between(const tree *before, const tree *after, const tree *found, char why[TREE_WHY]) {
     for (size_t i = 0; i < found->count; i++) {
-        const tree_file *f = &found->files[i], *old = tree_find(before, f->path), *new = tree_find(after, f->path);
+        const tree_file *f = &found->files[i], *old = tree_find(before, f->path),
+                        *new = tree_find(after, f->path);
         (void)snprintf(why, TREE_WHY, "%s: is neither the old nor the new file", f->path);
         if (strstr(f->path, ".tmp-")) return false;
         if (is_lock(f->path) || same_file(f, old) || same_file(f, new)) continue;
-        if (!old && !new && strstr(f->path, "/step-")) continue; /* a checkpoint on the way, which is not kept */
+        if (!old && !new &&strstr(f->path, "/step-"))
+            continue; /* a checkpoint on the way, which is not kept */
         bool log = f->bytes && ends_in(f->path, ".jsonl");
         if (log && old && same_lines(f, old, false)) continue;
-        if (log && new && (same_lines(f, new, false) || (may_repeat(f->path) && lines_among(f, new)))) continue;
+        if (log && new && (same_lines(f, new, false) || (may_repeat(f->path) && lines_among(f, new))))
+            continue;
         return false;
     }
     for (size_t i = 0; i < before->count; i++) {

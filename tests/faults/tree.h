@@ -35,8 +35,8 @@ const tree_file *tree_find(const tree *t, const char *path); /* or NULL */
 /* The same files with the same bytes; else false, and a sentence. The lock of a run is left out. */
 bool tree_same(const tree *wanted, const tree *found, char why[TREE_WHY]);
 
-/* Every file that was found is whole: as it was before, or as it would be after; of a log, lines of either from the
- * first on. What both have is there. No temporary name is left. */
+/* Every file that was found is whole: as it was before, or as it would be after; of a log, lines of either
+ * from the first on. What both have is there. No temporary name is left. */
 bool tree_between(const tree *before, const tree *after, const tree *found, char why[TREE_WHY]);
 
 void tree_write(const tree *t, const char *folder); /* which is made */

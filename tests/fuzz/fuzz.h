@@ -60,7 +60,8 @@ static inline void fuzz_file(const char *name, const uint8_t *data, size_t size)
 }
 
 /* Two files in one input: two bytes, the length of the first, then both. */
-static inline void fuzz_split(const uint8_t **data, size_t *size, const uint8_t **second, size_t *second_size) {
+static inline void fuzz_split(const uint8_t **data, size_t *size, const uint8_t **second,
+                              size_t *second_size) {
     size_t first = *size < 2 ? 0 : (size_t)(*data)[0] | (size_t)(*data)[1] << 8;
     size_t skip = *size < 2 ? *size : 2;
     *data += skip;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as the two files of a checkpoint: refused with a sentence, or a model that runs. Two bytes are the length of
- * model.safetensors, which follows; the rest is optimizer.safetensors. */
+ * Any bytes as the two files of a checkpoint: refused with a sentence, or a model that runs. Two bytes are
+ * the length of model.safetensors, which follows; the rest is optimizer.safetensors. */
 #include "fuzz.h"
 
 #include "train/checkpoint.h"

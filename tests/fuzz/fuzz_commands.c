@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as a command line, words divided by line ends: parsed by the tables of the real commands, which are not
- * run. A command that would run has values of the kinds and in the ranges of its table. */
+ * Any bytes as a command line, words divided by line ends: parsed by the tables of the real commands,
+ * which are not run. A command that would run has values of the kinds and in the ranges of its table. */
 #include "fuzz.h"
 
 #include "cli/commands.h"
@@ -9,11 +9,26 @@
 enum { WORDS = 40, MOST = 4096 };
 
 static const cli_command *const real[] = {
-    &command_compare,          &command_train,           &command_eval,          &command_generate,
-    &command_needle,           &command_tokenizer_train, &command_tokenizer_encode, &command_tokenizer_decode,
-    &command_tokenizer_info,   &command_data_pack,       &command_data_info,     &command_data_generate,
-    &command_theory,           &command_probe,           &command_report,        &command_bench_attention,
-    &command_bench_train,      &command_bench_decode,    &command_bench_text,    &command_info,
+    &command_compare,
+    &command_train,
+    &command_eval,
+    &command_generate,
+    &command_needle,
+    &command_tokenizer_train,
+    &command_tokenizer_encode,
+    &command_tokenizer_decode,
+    &command_tokenizer_info,
+    &command_data_pack,
+    &command_data_info,
+    &command_data_generate,
+    &command_theory,
+    &command_probe,
+    &command_report,
+    &command_bench_attention,
+    &command_bench_train,
+    &command_bench_decode,
+    &command_bench_text,
+    &command_info,
 };
 enum { COMMANDS = sizeof real / sizeof *real };
 
@@ -37,8 +52,11 @@ static void check_option(const cli_args *args, const cli_option *o) {
             abort();
         break;
     case CLI_REAL:
-        if (cli_given(args, o->name) && !(cli_real(args, o->name) >= -1e308 && cli_real(args, o->name) <= 1e308)) abort();
-        if (cli_given(args, o->name) && ranged && !(cli_real(args, o->name) >= o->min && cli_real(args, o->name) <= o->max))
+        if (cli_given(args, o->name) &&
+            !(cli_real(args, o->name) >= -1e308 && cli_real(args, o->name) <= 1e308))
+            abort();
+        if (cli_given(args, o->name) && ranged &&
+            !(cli_real(args, o->name) >= o->min && cli_real(args, o->name) <= o->max))
             abort();
         break;
     case CLI_TEXT:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as the lines of a study, and behind the first byte 0 as the config.json of a run: refused with a sentence, or every section of the report is made of them and is
- * markup that is whole. */
+ * Any bytes as the lines of a study, and behind the first byte 0 as the config.json of a run: refused with
+ * a sentence, or every section of the report is made of them and is markup that is whole. */
 #include "fuzz.h"
 
 #include "../report/markup.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Any bytes as the folder of a run: two bytes are the length of config.json, which follows; the rest is metrics.jsonl. Both
- * are refused with a sentence, or settings that are complete come out, and a log from which later steps are gone. */
+ * Any bytes as the folder of a run: two bytes are the length of config.json, which follows; the rest is
+ * metrics.jsonl. Both are refused with a sentence, or settings that are complete come out, and a log from
+ * which later steps are gone. */
 #include "fuzz.h"
 
 #include "base/file.h"
