@@ -20,7 +20,7 @@
 #include "model/validation.h"
 #include "train/model_file.h"
 
-enum { NAME = 96, VARIANT = 48, LOG_MOST = 1 << 28 };
+enum { NAME = 128, VARIANT = 48, LOG_MOST = 1 << 28 };
 
 /* A training, and the schemes that its model is evaluated with. */
 typedef struct part {

@@ -97,7 +97,7 @@ static const struct {
     {FAULT_CLOSE, FAULT_ONCE, false},
 };
 
-static char home[64] = "/tmp/sia-faults-XXXXXX";
+static char home[64];
 static char said[SAID], wrote[SAID]; /* on stderr, on stdout */
 static char now[256];                /* what is being done, for one who meets a crash */
 static uint64_t faults_done, survived, failed_well, wrong;
@@ -308,6 +308,9 @@ int main(int argc, char **argv) {
     bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
     faults_install();
     person = dup(STDERR_FILENO);
+    /* In memory where the system has such a place: thousands of small folders come and go. */
+    (void)snprintf(home, sizeof home, "%s/sia-faults-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(home) || chdir(home) != 0) return 1;
     (void)signal(SIGSEGV, on_crash);
     (void)signal(SIGABRT, on_crash);
