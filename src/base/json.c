@@ -21,6 +21,9 @@ static bool has_memory(size_t size) {
 }
 
 sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t flags, json_error_t *at) {
+    *json = NULL;
+    /* Asked before, for jansson (2.14) reads outside of its buffers once an allocation has failed within it. */
+    if (!has_memory(size)) return SIA_MEMORY;
     *json = json_loadb(bytes, size, flags, at);
     if (*json) return SIA_OK;
     /* "invalid token" is what jansson says of a string that it has no memory for. Only a failure where

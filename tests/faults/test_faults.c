@@ -6,14 +6,14 @@
  *     it may succeed:  then the folder is, byte for byte, as without the fault
  *     else it fails:   exit code 1, a sentence; every file is the old one or the new one, whole; and the same command
  *                      once more, without a fault, ends in the folder that it would have made
- *     in both:         no block of memory and no descriptor more than before, and no crash
+ *     in both:         no block of memory and no descriptor more than before, and no crash; but an allocation that fails
+ *                      within jansson ends the program with its sentence, and what it leaves is as after a kill
  *
- *     test_faults [--all] [OPERATION...]       without --all a sample of the n, so that it takes seconds */
+ *     test_faults [--all[=N]] [OPERATION...]       without --all a sample of the n, so that it takes seconds;
+ *                                                  =N: from N on */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -99,21 +100,30 @@ static const struct {
 
 static char home[64];
 static char said[SAID], wrote[SAID]; /* on stderr, on stdout */
-static char now[256];                /* what is being done, for one who meets a crash */
+static char now[256];                /* what is being done, for one who meets a failure */
+static uint64_t start_at;            /* the first n that is tried: to see one failure again */
+static uint64_t unsynced_renames, ended_in_json;
 static uint64_t faults_done, survived, failed_well, wrong;
 
 /* ------------------------------------------------------------------------------------------------- one command */
 
 static void take(int fd, char *text) {
-    ssize_t n = pread(fd, text, SAID - 1, 0);
+    if (lseek(fd, 0, SEEK_SET) != 0) abort();
+    ssize_t n = read(fd, text, SAID - 1);
     text[n > 0 ? n : 0] = 0;
     if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0) abort();
 }
 
-/* In this process, in the folder work; what it says is caught. */
-static int run(const char *line) {
-    static int out = -1, err = -1;
-    if (out < 0) out = memfd_create("out", 0), err = memfd_create("err", 0);
+static int caught[2]; /* files in memory that take the place of stdout and stderr */
+
+/* What was said since the last time. */
+static void catch_up(void) {
+    take(caught[0], wrote);
+    take(caught[1], said);
+}
+
+/* In this process, in the folder where it is; what it says is caught. */
+static int run_caught(const char *line) {
     char copy[1024], *words[100] = {"sia"}, *rest = NULL;
     int count = 1;
     (void)snprintf(copy, sizeof copy, "%s", line);
@@ -121,15 +131,19 @@ static int run(const char *line) {
         words[count++] = word;
     (void)fflush(NULL);
     int old_out = dup(STDOUT_FILENO), old_err = dup(STDERR_FILENO);
-    if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0) abort();
+    if (dup2(caught[0], STDOUT_FILENO) < 0 || dup2(caught[1], STDERR_FILENO) < 0) abort();
     int code = cli_main(count, words);
     faults_disarm();
     (void)fflush(NULL);
     if (dup2(old_out, STDOUT_FILENO) < 0 || dup2(old_err, STDERR_FILENO) < 0) abort();
     (void)close(old_out);
     (void)close(old_err);
-    take(out, wrote);
-    take(err, said);
+    return code;
+}
+
+static int run(const char *line) {
+    int code = run_caught(line);
+    catch_up();
     return code;
 }
 
@@ -139,15 +153,6 @@ static int descriptors(void) {
     while (open && readdir(open)) count++;
     if (open) (void)closedir(open);
     return count;
-}
-
-static int person = STDERR_FILENO; /* where stderr was */
-
-static void on_crash(int number) {
-    (void)!write(person, now, strlen(now));
-    (void)!write(person, ": crashed\n", 10);
-    (void)signal(number, SIG_DFL);
-    (void)raise(number);
 }
 
 /* ------------------------------------------------------------------------------------------------ one operation */
@@ -206,7 +211,7 @@ static bool same_output(const char *a, const char *b) {
 }
 
 /* With the fault, then without. */
-static void check(const trial *t, int code, bool harmless) {
+static void check(const trial *t, int code, bool harmless, bool finished) {
     char why[TREE_WHY];
     tree found = tree_read("work");
     if (code == 0) {
@@ -220,6 +225,7 @@ static void check(const trial *t, int code, bool harmless) {
         if (code != CLI_FAILED && !(t->op->refused && code == CLI_USAGE))
             complain("another exit code than 1");
         if (strncmp(said, "sia", 3) != 0 || !strchr(said, '\n') || strlen(said) < 10) complain("no sentence");
+        if (!finished) tree_drop_temporary(&found); /* as after a kill */
         if (!tree_between(&t->before, &t->after, &found, why)) complain(why);
     }
     tree_free(&found);
@@ -230,6 +236,7 @@ static void check(const trial *t, int code, bool harmless) {
     code = run(t->op->command);
     back();
     found = tree_read("work");
+    if (!finished) tree_drop_temporary(&found);
     /* data pack refuses to write over a folder: here it was made, and only its end could not be told */
     if (code != 0 && !(tree_same(&t->after, &found, why) && strstr(said, "exists already")))
         complain("cannot be done again");
@@ -240,28 +247,64 @@ static void check(const trial *t, int code, bool harmless) {
     tree_free(&found);
 }
 
+/* What the child that ran the command found out about itself. */
+typedef struct outcome {
+    bool finished; /* it came back from the command */
+    uint64_t hit, unsynced;
+    size_t leaked;
+    int descriptors;
+} outcome;
+
+/* In a process of its own: jansson does not survive an allocation that fails within it, and the program ends there with a
+ * sentence, as after a kill. Returns the exit code, -1 for a crash. */
+static int run_apart(const trial *t, size_t plan, uint64_t n, outcome *o) {
+    int status;
+    *o = (outcome){0};
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) abort();
+    if (child == 0) {
+        if (chdir("work") != 0) abort();
+        size_t live = faults_live();
+        int open = descriptors();
+        uint64_t unsynced = faults_unsynced();
+        faults_arm(plans[plan].kind, plans[plan].mode, n);
+        int code = run_caught(t->op->command);
+        o->hit = faults_hit();
+        o->leaked = faults_live() - live;
+        o->descriptors = descriptors() - open;
+        o->unsynced = faults_unsynced() - unsynced;
+        o->finished = true;
+        _exit(code);
+    }
+    if (waitpid(child, &status, 0) != child) abort();
+    catch_up();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 static bool try_one(const trial *t, size_t plan, uint64_t n) {
+    static outcome *o; /* shared with the child */
+    if (!o) o = mmap(NULL, sizeof *o, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (o == MAP_FAILED) abort();
     (void)snprintf(now, sizeof now, "%s, %s %s %llu", t->op->name, fault_name(plans[plan].kind),
                    plans[plan].mode == FAULT_ONCE     ? "number"
                    : plans[plan].mode == FAULT_ONWARD ? "from number"
                                                       : "every",
                    (unsigned long long)n);
-    start_from(&t->before);
-    size_t live = faults_live();
-    int open = descriptors();
-    faults_arm(plans[plan].kind, plans[plan].mode, n);
-    int code = run(t->op->command);
-    uint64_t hit = faults_hit();
-    back();
-    if (faults_live() != live) {
-        char why[128];
-        (void)snprintf(why, sizeof why, "%zd blocks of memory leak", (ssize_t)(faults_live() - live));
-        complain(why);
-    }
-    if (descriptors() != open) complain("a descriptor leaks");
-    faults_done += hit;
-    if (hit) check(t, code, plans[plan].harmless);
-    return hit > 0;
+    tree_remove("work");
+    tree_write(&t->before, "work");
+    int code = run_apart(t, plan, n, o);
+    char why[128];
+    (void)snprintf(why, sizeof why, "%zd blocks of memory leak", (ssize_t)o->leaked);
+    if (o->leaked) complain(why);
+    if (o->descriptors) complain("a descriptor leaks");
+    if (code < 0) complain("crashed");
+    if (o->finished && !o->hit) return false;
+    faults_done += o->finished ? o->hit : 1;
+    unsynced_renames += o->unsynced;
+    ended_in_json += !o->finished;
+    check(t, code, plans[plan].harmless, o->finished);
+    return true;
 }
 
 /* All n, or the first ones and some between them and the last. */
@@ -271,7 +314,7 @@ static void sweep(const trial *t, size_t plan, bool all) {
     (void)run(t->op->command);
     uint64_t calls = faults_calls(), tried = 0, first = plans[plan].mode == FAULT_EVERY ? 2 : 1;
     back();
-    for (uint64_t n = first; n <= calls; tried++) {
+    for (uint64_t n = first > start_at ? first : start_at; n <= calls; tried++) {
         if (!try_one(t, plan, n)) break;
         uint64_t step = all || n < SAMPLE / 2 || calls <= SAMPLE ? 1 : 2 * calls / SAMPLE;
         n += step > 1 ? 1 + sia_random_below(plan, n, step) : 1;
@@ -293,32 +336,28 @@ static bool is_named(const char *name, int count, char **names) {
 
 /* The layer itself: what is renamed before it was synced is seen. */
 static bool sees_unsynced(void) {
-    FILE *none = NULL;
-    (void)none;
     uint64_t before = faults_unsynced();
     tree_remove("work");
     if (mkdir("work", 0777) != 0) return false;
-    extern int open(const char *, int, ...);
-    int fd = open("work/a", 0101 /* O_CREAT | O_WRONLY */, 0666);
+    int fd = open("work/a", O_CREAT | O_WRONLY, 0666);
     bool written = fd >= 0 && write(fd, "x", 1) == 1;
     return written && rename("work/a", "work/b") == 0 && close(fd) == 0 && faults_unsynced() == before + 1;
 }
 
 int main(int argc, char **argv) {
-    bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
+    bool all = argc > 1 && strncmp(argv[1], "--all", 5) == 0;
+    if (all && argv[1][5] == '=') start_at = strtoull(argv[1] + 6, NULL, 10);
     faults_install();
-    person = dup(STDERR_FILENO);
+    caught[0] = memfd_create("out", 0);
+    caught[1] = memfd_create("err", 0);
     /* In memory where the system has such a place: thousands of small folders come and go. */
     (void)snprintf(home, sizeof home, "%s/sia-faults-XXXXXX",
                    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(home) || chdir(home) != 0) return 1;
-    (void)signal(SIGSEGV, on_crash);
-    (void)signal(SIGABRT, on_crash);
     if (!sees_unsynced()) {
         (void)fputs("the fault layer does not see a rename without fsync\n", stderr);
         return 1;
     }
-    uint64_t unsynced = faults_unsynced();
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         if (!is_named(operations[i].name, argc - 1 - all, argv + 1 + all)) continue;
         trial t = {.op = &operations[i]};
@@ -328,12 +367,12 @@ int main(int argc, char **argv) {
         tree_free(&t.after);
         free(t.output);
     }
-    unsynced = faults_unsynced() - unsynced;
     printf("%llu faults: %llu runs succeeded all the same, %llu failed as they should, %llu went wrong; %llu "
            "renames "
-           "before the data was synced\n",
+           "before the data was synced; %llu ended within jansson\n",
            (unsigned long long)faults_done, (unsigned long long)survived, (unsigned long long)failed_well,
-           (unsigned long long)wrong, (unsigned long long)unsynced);
+           (unsigned long long)wrong, (unsigned long long)unsynced_renames,
+           (unsigned long long)ended_in_json);
     if (chdir("/") == 0) tree_remove(home);
-    return wrong || unsynced || faults_done < 100;
+    return wrong || unsynced_renames || faults_done < 100;
 }

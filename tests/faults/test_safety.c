@@ -32,7 +32,7 @@ static const char *tensors_file(uint64_t length, const char *header, size_t data
     memset(bytes, 0, sizeof bytes);
     size_t used = strlen(header);
     memcpy(bytes, &length, sizeof length);
-    memcpy(bytes + 8, header, used);
+    memcpy(bytes + 8, header, used); // NOLINT(bugprone-not-null-terminated-result)
     return write_file("claim", bytes, 8 + used + data);
 }
 
@@ -145,6 +145,8 @@ static void test_generated_claim(void **state) {
 }
 
 /* ------------------------------------------------------------------------------------------------ terminals */
+
+// Marks that turn text round are what is tested. NOLINTBEGIN(misc-misleading-bidirectional)
 
 static void test_harmless(void **state) {
     (void)state;
@@ -299,6 +301,8 @@ static void test_terminal(void **state) {
     write_text("run/metrics.jsonl", "{\"step\": \"\x1b[2J\n");
     assert_terminal("sia report run", 1, "no JSON");
 }
+
+// NOLINTEND(misc-misleading-bidirectional)
 
 /* ------------------------------------------------------------------------------------------------ writes elsewhere */
 

@@ -13,6 +13,8 @@
 #include "train/train.h"
 #include "tree.h"
 
+// Bits are compared, not values: that is the promise. NOLINTBEGIN(bugprone-suspicious-memory-comparison)
+
 enum { CALLERS = 4, ROUNDS = 6, LENGTH = 70, HEADS = 2, DIM = 16, FLOATS = LENGTH * HEADS * DIM };
 
 typedef struct caller {
@@ -308,6 +310,8 @@ static void test_fork(void **state) {
     sia_attention_destroy(p->a);
     free(p);
 }
+
+// NOLINTEND(bugprone-suspicious-memory-comparison)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -49,6 +49,7 @@ tree tree_read(const char *folder) {
     filled = &t;
     skip = strlen(folder) + 1;
     must(nftw(folder, add_entry, 16, FTW_PHYS) == 0, folder);
+    filled = NULL;
     if (t.count) qsort(t.files, t.count, sizeof *t.files, compare_paths);
     return t;
 }
@@ -129,12 +130,23 @@ static bool same_file(const tree_file *a, const tree_file *b) {
 
 static bool is_lock(const char *path) { return ends_in(path, "lock"); }
 
+/* Where two files part. */
+static void describe(const tree_file *wanted, const tree_file *found, char why[TREE_WHY]) {
+    size_t at = 0;
+    while (at < wanted->size && at < found->size && wanted->bytes[at] == found->bytes[at]) at++;
+    (void)snprintf(why, TREE_WHY, "%s: byte %zu: '%.40s', want '%.40s'", wanted->path, at, found->bytes + at,
+                   wanted->bytes + at);
+}
+
 bool tree_same(const tree *wanted, const tree *found, char why[TREE_WHY]) {
     for (size_t i = 0; i < wanted->count; i++) {
         const char *path = wanted->files[i].path;
         const tree_file *other = tree_find(found, path);
         if (is_lock(path) || same_file(&wanted->files[i], other)) continue;
-        (void)snprintf(why, TREE_WHY, "%s: %s", path, other ? "has other bytes" : "is missing");
+        if (other && other->bytes && wanted->files[i].bytes)
+            describe(&wanted->files[i], other, why);
+        else
+            (void)snprintf(why, TREE_WHY, "%s: is missing", path);
         return false;
     }
     for (size_t i = 0; i < found->count; i++) {
@@ -168,6 +180,19 @@ bool tree_between(const tree *before, const tree *after, const tree *found, char
         return false;
     }
     return true;
+}
+
+void tree_drop_temporary(tree *t) {
+    size_t kept = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        if (!strstr(t->files[i].path, ".tmp-")) {
+            t->files[kept++] = t->files[i];
+            continue;
+        }
+        free(t->files[i].path);
+        free(t->files[i].bytes);
+    }
+    t->count = kept;
 }
 
 /* ------------------------------------------------------------------------------------------------- writing */

@@ -39,6 +39,9 @@ bool tree_same(const tree *wanted, const tree *found, char why[TREE_WHY]);
  * from the first on. What both have is there. No temporary name is left. */
 bool tree_between(const tree *before, const tree *after, const tree *found, char why[TREE_WHY]);
 
+/* Forgets what has a temporary name. */
+void tree_drop_temporary(tree *t);
+
 void tree_write(const tree *t, const char *folder); /* which is made */
 void tree_remove(const char *folder);
 

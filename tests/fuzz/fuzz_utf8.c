@@ -53,11 +53,11 @@ static void check_harmless(const char *text, size_t bytes) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const sia_tokenizer *t = tokenizer();
     const char *text = (const char *)data;
-    uint32_t *ids = malloc(3 * (size + 1) * sizeof *ids), *others = ids + size + 1,
-             *halves = others + size + 1;
+    uint32_t *ids = malloc(3 * (size + 1) * sizeof *ids);
     char *back = malloc(size + 1);
     size_t count, other, first, second, bytes = size;
     if (!ids || !back) abort();
+    uint32_t *others = ids + size + 1, *halves = others + size + 1;
     if (sia_tokenizer_encode(t, text, size, ids, &count, NULL) || count > size) abort();
     if (sia_tokenizer_decode(t, ids, count, back, &bytes, NULL) || bytes != size ||
         memcmp(back, text, size) != 0)
