@@ -12,7 +12,7 @@ DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-d
 # And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip
 
-.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer python fuzz lint format install deb clean
+.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer python fuzz check-all lint format install deb clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -53,13 +53,17 @@ python: configure ## the Python package and its tests, in build/python; PYTHON i
 	@cmake --build $(BUILD) --target sia
 	@PYTHON="$(PYTHON)" sh python/test.sh $(BUILD)
 
-FUZZ_SECONDS ?= 60
-fuzz: deps-dev configure ## run the fuzz targets, FUZZ_SECONDS (60) each; what they find of interest is kept in build/corpus
+FUZZ_S ?= 60
+fuzz: deps-dev configure ## run the fuzz targets, FUZZ_S (60) seconds each; what they find of interest is kept in build/corpus
 	@cmake --build $(BUILD) --target fuzz_programs
 	@for target in $(BUILD)/tests/fuzz/fuzz_*[!.]; do name=$${target##*/fuzz_}; \
 	  test -x $$target -a -f $$target || continue; mkdir -p build/corpus/$$name; \
-	  $$target -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -verbosity=0 -print_final_stats=1 \
-	    build/corpus/$$name tests/fuzz/seeds/$$name || exit 1; done
+	  $$target -max_total_time=$(FUZZ_S) -max_len=16384 -verbosity=0 -print_final_stats=1 \
+	    build/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+check-all: deps-dev all fuzz ## what takes too long for 'make test': every fault, a kill at every system call, the fuzz targets
+	@$(BUILD)/tests/faults/test_faults --all
+	@$(BUILD)/tests/faults/test_kill --all
 
 lint: deps-dev configure ## formatting, clang-tidy and cppcheck
 	@sh cmake/lint.sh $(BUILD)

@@ -5,6 +5,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/harmless.h"
 
 const char *sia_status_name(sia_status status) {
     switch (status) {
@@ -37,8 +40,7 @@ sia_status(sia_fail)(sia_error *err, sia_status status, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(err->text, sizeof err->text, format, arguments);
     va_end(arguments);
-    for (char *c = err->text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    (void)sia_harmless(err->text, strlen(err->text), "");
     return status;
 }
 

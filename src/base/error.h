@@ -8,8 +8,8 @@
 
 #include "sia.h"
 
-/* Writes the sentence into err (which may be NULL) and returns status. Control characters in the
- * sentence, which may quote a file, are replaced: an error cannot carry escape sequences to a terminal. */
+/* Writes the sentence into err (which may be NULL) and returns status. The sentence, which may quote a
+ * file, is made harmless (base/harmless.h): an error cannot carry escape sequences to a terminal. */
 sia_status sia_fail(sia_error *err, sia_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

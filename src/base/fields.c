@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 const sia_field *sia_field_find(const sia_field *fields, const char *name) {
     for (; fields->name; fields++)
@@ -101,7 +102,7 @@ sia_status sia_fields_check(const void *settings, const sia_field *fields, sia_e
     return SIA_OK;
 }
 
-void sia_fields_write(const void *settings, const sia_field *fields, json_t *object) {
+void sia_fields_write(const void *settings, const sia_field *fields, json_t **object) {
     for (; fields->name; fields++) {
         double value = sia_field_get(settings, fields);
         json_t *json;
@@ -121,7 +122,7 @@ void sia_fields_write(const void *settings, const sia_field *fields, json_t *obj
         default:
             json = json_integer((json_int_t)value);
         }
-        (void)json_object_set_new(object, fields->name, json);
+        sia_json_set(object, fields->name, json);
     }
 }
 

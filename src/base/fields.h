@@ -45,8 +45,8 @@ sia_status sia_field_choose(void *settings, const sia_field *field, const char *
 /* All fields are in their ranges. */
 sia_status sia_fields_check(const void *settings, const sia_field *fields, sia_error *err);
 
-/* Adds every field to object. */
-void sia_fields_write(const void *settings, const sia_field *fields, json_t *object);
+/* Adds every field to *object, which becomes NULL when there is no memory. */
+void sia_fields_write(const void *settings, const sia_field *fields, json_t **object);
 
 /* Sets one field from JSON; `name` is the file, for the sentence. SIA_FORMAT for a value of another kind or
  * outside its range. */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/harmless.h"
 #include "base/random.h"
 
 enum { BUFFER = 1 << 18, TEMPORARY_TRIES = 100 };
@@ -32,18 +33,37 @@ sia_status(sia_fail_file)(sia_error *err, const char *path) {
 }
 
 /* O_CLOEXEC: a program that we start must not inherit what we read. */
-static int open_retry(const char *path, int flags, mode_t mode) {
+int sia_fd_open(const char *path, int flags, unsigned mode) {
     int fd;
     do fd = open(path, flags | O_CLOEXEC, mode);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
 
+sia_status sia_file_there(const char *path, bool *there, sia_error *err) {
+    struct stat about;
+    *there = stat(path, &about) == 0;
+    return *there || errno == ENOENT || errno == ENOTDIR ? SIA_OK : sia_fail_file(err, path);
+}
+
+sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err) {
+    struct stat about;
+    int fd = sia_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) return sia_fail_file(err, folder);
+    bool there = fstatat(fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0;
+    sia_status status = there || errno == ENOENT ? SIA_OK : sia_fail_file(err, folder);
+    (void)close(fd);
+    if (there && S_ISLNK(about.st_mode))
+        return sia_fail(err, SIA_FILE, "%s/%s: is a link: want a file of the folder itself, or none", folder,
+                        name);
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------------------ reading */
 
-sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
+sia_status sia_map_open_kept(sia_map *map, int *kept, const char *path, sia_error *err) {
     *map = (sia_map){.bytes = "", .size = 0};
-    int fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0); /* a named pipe must not hang us here */
+    int fd = *kept = sia_fd_open(path, O_RDONLY | O_NONBLOCK, 0); /* a named pipe must not hang us here */
     if (fd < 0) return sia_fail_file(err, path);
     struct stat about;
     sia_status status = SIA_OK;
@@ -62,7 +82,17 @@ sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
         else
             *map = (sia_map){.bytes = bytes, .size = (size_t)about.st_size};
     }
-    (void)close(fd);
+    if (status) {
+        (void)close(fd);
+        *kept = -1;
+    }
+    return status;
+}
+
+sia_status sia_map_open(sia_map *map, const char *path, sia_error *err) {
+    int fd;
+    sia_status status = sia_map_open_kept(map, &fd, path, err);
+    if (!status) (void)close(fd);
     return status;
 }
 
@@ -86,6 +116,20 @@ sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *byt
         if (n < 0) return sia_fail_file(err, name);
         if (n == 0) break;
         *got += (size_t)n;
+    }
+    return SIA_OK;
+}
+
+sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, size_t offset, sia_error *err) {
+    for (size_t got = 0; got < room;) {
+        size_t want = room - got < SSIZE_MAX ? room - got : SSIZE_MAX;
+        ssize_t n = pread(fd, (char *)bytes + got, want, (off_t)(offset + got));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, name);
+        if (n == 0)
+            return sia_fail(err, SIA_FILE, "%s: ends at byte %zu: it was cut while it was read", name,
+                            offset + got);
+        got += (size_t)n;
     }
     return SIA_OK;
 }
@@ -137,7 +181,7 @@ sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *s
     *bytes = NULL;
     *size = 0;
     if (strcmp(path, "-") == 0) return sia_stdin_read(limit, NULL, bytes, size, err);
-    int fd = open_retry(path, O_RDONLY, 0);
+    int fd = sia_fd_open(path, O_RDONLY, 0);
     if (fd < 0) return sia_fail_file(err, path);
     sia_status status = read_all(fd, path, limit, NULL, bytes, size, err);
     (void)close(fd);
@@ -148,6 +192,7 @@ sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *s
 
 struct sia_output {
     int fd;
+    bool terminal;   /* a person looks at it: what is written is made harmless */
     bool owned;      /* the descriptor is ours to close; stdout is not */
     char *path;      /* the final name, links followed; for sentences when there is no temporary one */
     char *temporary; /* NULL: written in place */
@@ -166,7 +211,7 @@ static int create_temporary(sia_output *out, mode_t mode) {
     for (uint64_t n = 0; n < TEMPORARY_TRIES; n++) {
         (void)snprintf(out->temporary, room, "%s.tmp-%012llx", out->path,
                        (unsigned long long)(sia_random_u64(seed, n) >> 16));
-        int fd = open_retry(out->temporary, O_RDWR | O_CREAT | O_EXCL, mode);
+        int fd = sia_fd_open(out->temporary, O_RDWR | O_CREAT | O_EXCL, mode);
         if (fd >= 0 || errno != EEXIST) return fd;
     }
     return -1;
@@ -176,6 +221,7 @@ static sia_status open_target(sia_output *out, const char *path, sia_error *err)
     struct stat about;
     if (strcmp(path, "-") == 0) {
         out->fd = STDOUT_FILENO;
+        out->terminal = isatty(out->fd) == 1;
         out->path = strdup("stdout");
         return out->path ? SIA_OK : sia_fail_memory(err, sizeof "stdout", path);
     }
@@ -186,7 +232,8 @@ static sia_status open_target(sia_output *out, const char *path, sia_error *err)
     out->path = exists ? realpath(path, NULL) : strdup(path);
     if (!out->path) return sia_fail_file(err, path);
     if (exists && !S_ISREG(about.st_mode)) {
-        out->fd = open_retry(out->path, O_WRONLY, 0);
+        out->fd = sia_fd_open(out->path, O_WRONLY, 0);
+        out->terminal = out->fd >= 0 && isatty(out->fd) == 1;
         return out->fd < 0 ? sia_fail_file(err, path) : SIA_OK;
     }
     out->fd = create_temporary(out, 0666);
@@ -210,7 +257,7 @@ sia_status sia_output_open(sia_output **result, const char *path, sia_error *err
         return SIA_MEMORY; /* spelled out for the analyser, which does not see into sia_fail */
     }
     out->fd = -1;
-    out->owned = false;
+    out->owned = out->terminal = false;
     out->path = out->temporary = NULL;
     out->used = 0;
     sia_status status = open_target(out, path, err);
@@ -233,19 +280,30 @@ static sia_status write_all(sia_output *out, const char *data, size_t bytes, sia
     return SIA_OK;
 }
 
-static sia_status flush(sia_output *out, sia_error *err) {
+/* On a terminal a character that is not whole waits for its rest, unless this is the end. */
+static sia_status flush(sia_output *out, bool end, sia_error *err) {
     size_t bytes = out->used;
-    out->used = 0;
-    return write_all(out, out->buffer, bytes, err);
+    if (out->terminal && end) (void)sia_harmless(out->buffer, bytes, "\n\t");
+    if (out->terminal && !end) bytes = sia_harmless_part(out->buffer, bytes, "\n\t");
+    out->used -= bytes;
+    sia_status status = write_all(out, out->buffer, bytes, err);
+    memmove(out->buffer, out->buffer + bytes, out->used);
+    return status;
 }
 
 sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err) {
-    if (bytes > BUFFER - out->used) {
-        sia_status status = flush(out, err);
+    const char *from = data;
+    while (bytes > BUFFER - out->used) {
+        if (out->used == 0 && !out->terminal) return write_all(out, from, bytes, err);
+        size_t part = out->terminal ? BUFFER - out->used : 0;
+        if (part) memcpy(out->buffer + out->used, from, part);
+        out->used += part;
+        from += part;
+        bytes -= part;
+        sia_status status = flush(out, false, err);
         if (status) return status;
-        if (bytes >= BUFFER) return write_all(out, data, bytes, err);
     }
-    if (bytes) memcpy(out->buffer + out->used, data, bytes);
+    if (bytes) memcpy(out->buffer + out->used, from, bytes);
     out->used += bytes;
     return SIA_OK;
 }
@@ -263,7 +321,7 @@ sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format
 }
 
 sia_status sia_output_patch(sia_output *out, size_t offset, const void *data, size_t bytes, sia_error *err) {
-    sia_status status = flush(out, err);
+    sia_status status = flush(out, true, err);
     const char *from = data;
     while (!status && bytes) {
         ssize_t n = pwrite(out->fd, from, bytes, (off_t)offset);
@@ -289,14 +347,14 @@ static void sync_folder(char *path) {
     char *slash = strrchr(path, '/');
     if (slash && slash != path) *slash = 0;
     const char *folder = !slash ? "." : slash == path ? "/" : path;
-    int fd = open_retry(folder, O_RDONLY | O_DIRECTORY, 0);
+    int fd = sia_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return;
     (void)fsync_retry(fd);
     (void)close(fd);
 }
 
 sia_status sia_output_commit(sia_output *out, sia_error *err) {
-    sia_status status = flush(out, err);
+    sia_status status = flush(out, true, err);
     if (!status && out->temporary) {
         if (fsync_retry(out->fd) != 0) status = sia_fail_file(err, out->path);
         int closed = close(out->fd);

@@ -25,14 +25,19 @@
 
 /* ------------------------------------------------------------------------------------------------ reading */
 
-/* A regular file, mapped read-only. An empty file has size 0 and bytes "". A file that another process cuts
- * while it is mapped raises SIGBUS, as with every mapped file. */
+/* A regular file, mapped read-only. An empty file has size 0 and bytes "". A file that another process
+ * cuts while it is mapped raises SIGBUS, as with every mapped file: shards and texts are read so, being
+ * too large to copy; models are not (base/safetensors.h). */
 typedef struct sia_map {
     const char *bytes;
     size_t size;
 } sia_map;
 
 sia_status sia_map_open(sia_map *map, const char *path, sia_error *err);
+
+/* The same, with its descriptor, which is the caller's to close: for one who copies from the file and
+ * wants an error where the map would raise SIGBUS. -1 on failure. */
+sia_status sia_map_open_kept(sia_map *map, int *fd, const char *path, sia_error *err);
 void sia_map_close(sia_map *map); /* a zeroed map is fine; may be called again */
 
 /* Tells the system that the map will be read once, from its start to its end. */
@@ -54,6 +59,21 @@ sia_status sia_stdin_read(size_t limit, sia_stopped *stopped, char **bytes, size
 sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *bytes, size_t room, size_t *got,
                        sia_error *err);
 
+/* All of bytes[0 .. room) from offset on; a file that ends before is SIA_FILE: it was cut since its size
+ * was asked for. */
+sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, size_t offset, sia_error *err);
+
+/* Whether there is something of this name. What could not be looked at (no memory, a broken disk) is an
+ * error, not absent. */
+sia_status sia_file_there(const char *path, bool *there, sia_error *err);
+
+/* Fails for a name in a folder, which a person named without naming it, that is a link: a folder from
+ * someone else must not make us write elsewhere. */
+sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err);
+
+/* open, with O_CLOEXEC, again when a signal came. */
+int sia_fd_open(const char *path, int flags, unsigned mode);
+
 /* Fails with the sentence of errno: "books.txt: No such file or directory". */
 sia_status sia_fail_file(sia_error *err, const char *path);
 #ifdef __clang_analyzer__
@@ -65,7 +85,9 @@ sia_status sia_fail_file(sia_error *err, const char *path);
 typedef struct sia_output sia_output;
 
 /* path "-" is stdout. A path that exists and is no regular file (a pipe, /dev/null) is written in place:
- * there is nothing to replace. A link is followed, and the mode of a file that is replaced is kept. */
+ * there is nothing to replace; on a terminal the text is made harmless (base/harmless.h). A link is
+ * followed, and the mode of a file that is replaced is kept. A temporary file is made with O_EXCL, and as
+ * umask says. */
 sia_status sia_output_open(sia_output **out, const char *path, sia_error *err);
 sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err);
 sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...)

@@ -64,7 +64,7 @@ static bool is_temporary(const char *name) {
 }
 
 sia_status sia_folder_sync(const char *path, sia_error *err) {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), result;
+    int fd = sia_fd_open(path, O_RDONLY | O_DIRECTORY, 0), result;
     if (fd < 0) return sia_fail_file(err, path);
     do result = fsync(fd);
     while (result != 0 && errno == EINTR);
@@ -127,6 +127,15 @@ bool sia_folder_holds(const char *folder, const char *name) {
     bool there = path && stat(path, &info) == 0;
     free(path);
     return there;
+}
+
+sia_status sia_folder_look(const char *folder, const char *name, bool *there, sia_error *err) {
+    char *path = sia_folder_path(folder, name);
+    *there = false;
+    sia_status status =
+        path ? sia_file_there(path, there, err) : sia_fail_memory(err, strlen(folder), folder);
+    free(path);
+    return status;
 }
 
 /* The folder above path; NULL when path has none, or without memory. */

@@ -21,6 +21,9 @@
 bool sia_folder_exists(const char *path);
 bool sia_folder_holds(const char *folder, const char *name);
 
+/* The same where an answer must not be wrong: what could not be looked at is an error, not absent. */
+sia_status sia_folder_look(const char *folder, const char *name, bool *there, sia_error *err);
+
 /* Makes a folder unless it is there, and those above it. */
 sia_status sia_folder_ensure(const char *path, sia_error *err);
 

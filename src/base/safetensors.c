@@ -15,15 +15,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-endian and read in place");
 
 struct sia_safetensors {
     char *path; /* for sentences */
     sia_map map;
+    int fd;                  /* of the map; -1 for bytes of the caller */
     json_t *root, *metadata; /* own the names, keys and values; metadata is NULL where there is none */
     int64_t count;
     sia_stored_tensor *tensors;        /* by the place of their data */
@@ -198,12 +201,28 @@ static sia_status read_tensors(sia_safetensors *file, const char *data, size_t s
     return check_places(file, data, size, err);
 }
 
-static sia_status read_header(sia_safetensors *file, const char *bytes, size_t size, sia_error *err) {
-    uint64_t length;
-    if (size < sizeof length)
-        return sia_fail(err, SIA_FORMAT, "%s: %zu bytes: want a safetensors file, which starts with 8",
-                        file->path, size);
-    memcpy(&length, bytes, sizeof length);
+static sia_status check_size(const sia_safetensors *file, size_t size, sia_error *err) {
+    if (size >= sizeof(uint64_t)) return SIA_OK;
+    return sia_fail(err, SIA_FORMAT, "%s: %zu bytes: want a safetensors file, which starts with 8",
+                    file->path, size);
+}
+
+/* header[0 .. length) may be a copy; the data is what stands behind it in a file of this size. */
+static sia_status read_header(sia_safetensors *file, const char *header, uint64_t length, const char *data,
+                              size_t size, sia_error *err) {
+    if (length == 0 || header[0] != '{')
+        return sia_fail(err, SIA_FORMAT, "%s: the header does not start with {", file->path);
+    json_error_t where;
+    sia_status status = sia_json_load(&file->root, header, (size_t)length, JSON_REJECT_DUPLICATES, &where);
+    if (status == SIA_MEMORY) return sia_fail_memory(err, (size_t)length, file->path);
+    if (status)
+        return sia_fail(err, SIA_FORMAT, "%s: header, byte %d: %s", file->path, where.position, where.text);
+    file->metadata = json_object_get(file->root, "__metadata__");
+    if (file->metadata) status = read_metadata(file, err);
+    return status ? status : read_tensors(file, data, size - sizeof length - (size_t)length, err);
+}
+
+static sia_status check_length(const sia_safetensors *file, uint64_t length, size_t size, sia_error *err) {
     if (length > SIA_SAFETENSORS_HEADER)
         return sia_fail(err, SIA_FORMAT, "%s: header of %" PRIu64 " bytes: want at most %d", file->path,
                         length, SIA_SAFETENSORS_HEADER);
@@ -211,51 +230,73 @@ static sia_status read_header(sia_safetensors *file, const char *bytes, size_t s
         return sia_fail(err, SIA_FORMAT,
                         "%s: header of %" PRIu64 " bytes: the file has %zu behind its length", file->path,
                         length, size - sizeof length);
+    return SIA_OK;
+}
+
+static sia_status read_memory(sia_safetensors *file, const char *bytes, size_t size, sia_error *err) {
+    uint64_t length = 0;
+    sia_status status = check_size(file, size, err);
+    if (!status) memcpy(&length, bytes, sizeof length);
+    if (!status) status = check_length(file, length, size, err);
+    if (status) return status;
     const char *header = bytes + sizeof length;
-    if (length == 0 || header[0] != '{')
-        return sia_fail(err, SIA_FORMAT, "%s: the header does not start with {", file->path);
-    json_error_t where;
-    file->root = json_loadb(header, (size_t)length, JSON_REJECT_DUPLICATES, &where);
-    if (!file->root)
-        return sia_fail(err, SIA_FORMAT, "%s: header, byte %d: %s", file->path, where.position, where.text);
-    file->metadata = json_object_get(file->root, "__metadata__");
-    sia_status status = file->metadata ? read_metadata(file, err) : SIA_OK;
-    return status ? status : read_tensors(file, header + length, size - sizeof length - (size_t)length, err);
+    return read_header(file, header, length, header + length, size, err);
+}
+
+/* The header is read, not looked at in the map: the file may be cut at any moment, and JSON is no place to
+ * die in. */
+static sia_status read_file(sia_safetensors *file, sia_error *err) {
+    uint64_t length = 0;
+    sia_status status = check_size(file, file->map.size, err);
+    if (!status) status = sia_fd_read_at(file->fd, file->path, &length, sizeof length, 0, err);
+    if (!status) status = check_length(file, length, file->map.size, err);
+    if (status) return status;
+    char *header = malloc((size_t)length + 1);
+    if (!header) return sia_fail_memory(err, (size_t)length, file->path);
+    status = sia_fd_read_at(file->fd, file->path, header, (size_t)length, sizeof length, err);
+    if (!status)
+        status =
+            read_header(file, header, length, file->map.bytes + sizeof length + length, file->map.size, err);
+    free(header);
+    return status;
+}
+
+static sia_status create(sia_safetensors **file, const char *name, sia_error *err) {
+    *file = calloc(1, sizeof **file);
+    if (!*file) return sia_fail_memory(err, sizeof **file, name);
+    (*file)->fd = -1;
+    (*file)->path = strdup(name);
+    return (*file)->path ? SIA_OK : sia_fail_memory(err, strlen(name), name);
+}
+
+/* What a reader made, or nothing. */
+static sia_status finish(sia_safetensors **result, sia_safetensors *file, sia_status status) {
+    *result = status ? NULL : file;
+    if (status) sia_safetensors_close(file);
+    return status;
 }
 
 sia_status sia_safetensors_parse(sia_safetensors **result, const char *bytes, size_t size, const char *name,
                                  sia_error *err) {
-    *result = NULL;
-    sia_safetensors *file = calloc(1, sizeof *file);
-    if (!file) return sia_fail_memory(err, sizeof *file, name);
-    file->path = strdup(name);
-    sia_status status =
-        file->path ? read_header(file, bytes, size, err) : sia_fail_memory(err, strlen(name), name);
-    if (status) {
-        sia_safetensors_close(file);
-        return status;
-    }
-    *result = file;
-    return SIA_OK;
+    sia_safetensors *file;
+    sia_status status = create(&file, name, err);
+    if (!status) status = read_memory(file, bytes, size, err);
+    return finish(result, file, status);
 }
 
 sia_status sia_safetensors_open(sia_safetensors **result, const char *path, sia_error *err) {
-    *result = NULL;
-    sia_map map;
-    sia_status status = sia_map_open(&map, path, err);
-    if (status) return status;
-    status = sia_safetensors_parse(result, map.bytes, map.size, path, err);
-    if (status)
-        sia_map_close(&map);
-    else
-        (*result)->map = map;
-    return status;
+    sia_safetensors *file;
+    sia_status status = create(&file, path, err);
+    if (!status) status = sia_map_open_kept(&file->map, &file->fd, path, err);
+    if (!status) status = read_file(file, err);
+    return finish(result, file, status);
 }
 
 void sia_safetensors_close(sia_safetensors *file) {
     if (!file) return;
     json_decref(file->root);
     sia_map_close(&file->map);
+    if (file->fd >= 0) (void)close(file->fd);
     free(file->tensors);
     free(file->by_name);
     free(file->path);
@@ -308,6 +349,15 @@ sia_status sia_safetensors_want(const sia_safetensors *file, const char *name, s
     return sia_fail(err, SIA_FORMAT, TENSOR "%s, want %s", file->path, name,
                     sia_tensor_text(t->dtype, t->dims, t->shape, found),
                     sia_tensor_text(dtype, dims, shape, wanted));
+}
+
+sia_status sia_safetensors_copy(const sia_safetensors *file, const sia_stored_tensor *t, void *to,
+                                sia_error *err) {
+    if (file->fd >= 0)
+        return sia_fd_read_at(file->fd, file->path, to, t->bytes,
+                              (size_t)((const char *)t->data - file->map.bytes), err);
+    if (t->bytes) memcpy(to, t->data, t->bytes);
+    return SIA_OK;
 }
 
 sia_status sia_safetensors_f32(const sia_safetensors *file, const char *name, int dims, const int64_t *shape,

@@ -102,6 +102,11 @@ sia_status sia_safetensors_want(const sia_safetensors *file, const char *name, s
 sia_status sia_safetensors_f32(const sia_safetensors *file, const char *name, int dims, const int64_t *shape,
                                const float **data, sia_error *err);
 
+/* Copies the data of a tensor of this file, t->bytes of it. Unlike a look at t->data this cannot raise
+ * SIGBUS when someone cuts the file: that is SIA_FILE. */
+sia_status sia_safetensors_copy(const sia_safetensors *file, const sia_stored_tensor *t, void *to,
+                                sia_error *err);
+
 /* "F32 [2, 3]", for sentences; returns text. */
 enum { SIA_TENSOR_TEXT = 8 + 22 * SIA_SAFETENSORS_DIMS };
 const char *sia_tensor_text(sia_dtype dtype, int dims, const int64_t *shape, char text[SIA_TENSOR_TEXT]);

@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/harmless.h"
+#include "base/json.h"
 
 #define METADATA "__metadata__"
 
@@ -62,23 +64,26 @@ void sia_safetensors_abandon(sia_safetensors_writer *w) {
 
 /* ------------------------------------------------------------------------------------------------ declaring */
 
-/* One key more in object, in text that a JSON file can hold. Takes value. */
-static sia_status set_once(const sia_safetensors_writer *w, json_t *object, const char *key, json_t *value,
-                           sia_error *err) {
+/* One key more in object, in text that a JSON file can hold; text, unless it is NULL, is what value was
+ * made of. Takes value. */
+static sia_status set_once(const sia_safetensors_writer *w, json_t *object, const char *key, const char *text,
+                           json_t *value, sia_error *err) {
     sia_status status = SIA_OK;
     if (w->started)
         status = sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\" comes after the data", w->path, key);
     else if (json_object_get(object, key))
         status = sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\" is there twice", w->path, key);
     else if (!value || json_object_set(object, key, value) != 0)
-        status = sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\": want UTF-8", w->path, key);
+        status = sia_is_utf8(key, strlen(key)) && (!text || sia_is_utf8(text, strlen(text)))
+                     ? sia_fail_memory(err, 256, w->path)
+                     : sia_fail(err, SIA_ARGUMENT, "%s: \"%.100s\": want UTF-8", w->path, key);
     json_decref(value);
     return status;
 }
 
 sia_status sia_safetensors_describe(sia_safetensors_writer *w, const char *key, const char *value,
                                     sia_error *err) {
-    return set_once(w, w->metadata, key, json_string(value), err);
+    return set_once(w, w->metadata, key, value, json_string(value), err);
 }
 
 static sia_status tensor_bytes(const sia_safetensors_writer *w, const char *name, sia_dtype dtype, int dims,
@@ -120,10 +125,10 @@ sia_status sia_safetensors_declare(sia_safetensors_writer *w, const char *name, 
     }
     json_int_t begin = w->bytes, end = begin + bytes;
     json_t *lengths = json_array();
-    for (int i = 0; i < dims; i++) (void)json_array_append_new(lengths, json_integer(shape[i]));
+    for (int i = 0; i < dims; i++) sia_json_push(&lengths, json_integer(shape[i]));
     json_t *tensor = json_pack("{s:s, s:o, s:[I, I]}", "dtype", sia_dtype_name(dtype), "shape", lengths,
                                "data_offsets", begin, end);
-    if ((status = set_once(w, w->root, name, tensor, err))) return status;
+    if ((status = set_once(w, w->root, name, NULL, tensor, err))) return status;
     name = json_object_iter_key(json_object_iter_at(w->root, name)); /* stays while the header does */
     w->tensors[w->count++] = (declared){.name = name, .left = bytes};
     w->bytes += bytes;

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +67,18 @@ static char *make_text(size_t bytes) {
 
 /* --------------------------------------------------------------------------------------------------- peer */
 
+/* The words of a command, divided by spaces: no shell reads it. Returns only when it could not be started. */
+static void run_words(const char *command) {
+    enum { WORDS = 64 };
+    char *words[WORDS + 1] = {NULL}, *copy = strdup(command), *rest = NULL;
+    int count = 0;
+    for (char *word = copy ? strtok_r(copy, " ", &rest) : NULL; word && count < WORDS;
+         word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    if (count) (void)execvp(words[0], words);
+    free(copy);
+}
+
 /* The peer is started once. For each line "run" it encodes the text and answers "seconds tokens". */
 static sia_status start_peer(bench *b, const char *command, sia_error *err) {
     int to[2], from[2];
@@ -77,8 +90,7 @@ static sia_status start_peer(bench *b, const char *command, sia_error *err) {
     }
     b->peer = fork();
     if (b->peer == 0) {
-        if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0)
-            (void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0) run_words(command);
         _exit(127);
     }
     (void)close(to[0]);
@@ -301,7 +313,8 @@ static const cli_option options[] = {
      .max = 4000},
     {"rounds", CLI_INT, "N", "5", "rounds", .min = 1, .max = CLI_MAX_ROUNDS},
     {"threads", CLI_INT, "N", "0", "threads, 0 for all processors", .min = 0, .max = SIA_MAX_THREADS},
-    {"peer", CLI_TEXT, "COMMAND", NULL, "a program to measure in the same rounds", 0, 0},
+    {"peer", CLI_TEXT, "COMMAND", NULL,
+     "a program to measure in the same rounds; its words are divided by spaces", 0, 0},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object on stdout", 0, 0},
     {0}};
 

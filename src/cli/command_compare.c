@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "base/json.h"
 #include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/settings.h"
+#include "cli/show.h"
 #include "report/report.h"
 #include "study/compare.h"
 
@@ -193,16 +195,16 @@ static int finish(const cli_args *args, table *t, const char *out) {
     sort_rows(t);
     if (!t->quiet) print_table(t);
     if (sia_report_write(&out, 1, NULL, &err)) return cli_fail(&err);
-    if (!t->quiet) fprintf(stderr, "report: %s/report.html\n", out);
+    if (!t->quiet) fprintf(stderr, "report: %s/report.html\n", cli_shown(out));
     if (cli_flag(args, "json"))
         for (int r = 0; r < t->count; r++) {
             json_t *loss = json_object();
             for (int i = 0; t->multiples[i]; i++) {
                 char name[24];
                 (void)snprintf(name, sizeof name, "%lldx", (long long)t->multiples[i]);
-                (void)json_object_set_new(loss, name,
-                                          json_pack("{s:f, s:f}", "mean", mean_of(&t->rows[r], i), "error",
-                                                    error_of(&t->rows[r], i)));
+                sia_json_set(&loss, name,
+                             json_pack("{s:f, s:f}", "mean", mean_of(&t->rows[r], i), "error",
+                                       error_of(&t->rows[r], i)));
             }
             json_t *line = json_pack("{s:s, s:s, s:i, s:o}", "scheme", t->rows[r].scheme, "variant",
                                      t->rows[r].variant, "seeds", t->rows[r].seeds, "loss", loss);
@@ -228,7 +230,10 @@ static int run(const cli_args *args) {
     if (!code && cli_given(args, "sweep")) code = parse_sweep(args, cli_text(args, "sweep"), sweep, &job);
     if (code) return code;
     table *t = calloc(1, sizeof *t);
-    if (!t) return CLI_FAILED;
+    if (!t) {
+        (void)sia_fail_memory(&err, sizeof *t, "table");
+        return cli_fail(&err);
+    }
     t->quiet = cli_flag(args, "quiet");
     t->schemes = schemes;
     t->scheme_count = job.scheme_count;
@@ -242,7 +247,7 @@ static int run(const cli_args *args) {
     job.machine = machine;
     job.hook = hook;
     job.hook_context = t;
-    sia_status status = sia_compare(&job, &err);
+    sia_status status = machine ? sia_compare(&job, &err) : sia_fail_memory(&err, 256, "machine");
     cli_progress_end(&t->shown.line);
     if (status == SIA_STOPPED && !t->quiet) fputs("stopped; the same command goes on\n", stderr);
     code = status ? cli_fail(&err) : finish(args, t, out);

@@ -15,7 +15,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "data/inputs.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -30,7 +32,7 @@ typedef struct shown {
 
 static void show_count(shown *s, const char *key, const char *label, int64_t value) {
     if (s->json)
-        (void)json_object_set_new(s->object, key, json_integer((json_int_t)value));
+        sia_json_set(&s->object, key, json_integer((json_int_t)value));
     else
         printf("  %-22s %lld\n", label, (long long)value);
 }
@@ -40,16 +42,16 @@ static void show_half(shown *s, const char *key, const char *label, int64_t twic
     if (twice % 2 == 0)
         show_count(s, key, label, twice / 2);
     else if (s->json)
-        (void)json_object_set_new(s->object, key, json_real((double)twice / 2));
+        sia_json_set(&s->object, key, json_real((double)twice / 2));
     else
         printf("  %-22s %lld.5\n", label, (long long)(twice / 2));
 }
 
 static void show_text(shown *s, const char *key, const char *label, const char *value) {
     if (s->json)
-        (void)json_object_set_new(s->object, key, json_string(value));
+        sia_json_set(&s->object, key, json_string(value));
     else
-        printf("  %-22s %s\n", label, value);
+        printf("  %-22s %s\n", label, cli_shown(value));
 }
 
 static void start(shown *s, const char *path) {
@@ -57,13 +59,13 @@ static void start(shown *s, const char *path) {
     if (s->json)
         show_text(s, "path", "", path);
     else
-        printf("%s\n", path);
+        printf("%s\n", cli_shown(path));
 }
 
 /* A thing that failed has its sentence on stderr, and no object. */
 static void end(shown *s, sia_status status) {
     if (s->json && !status) {
-        (void)json_dumpf(s->object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+        (void)json_dumpf(s->object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6) | cli_json_flags());
         putchar('\n');
     }
     json_decref(s->object);
@@ -74,26 +76,25 @@ static void end(shown *s, sia_status status) {
 /* JSON has no NaN: a figure that could not be had is null. */
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
-static void statistics_json(json_t *object, const char *key, const sia_statistics *r) {
+static void statistics_json(json_t **object, const char *key, const sia_statistics *r) {
     json_t *ranks = json_array(), *distances = json_array();
     for (int i = 0; i < r->ranks; i++)
-        json_array_append_new(
-            ranks, json_pack("{s:I, s:o}", "rank", (json_int_t)r->rank[i], "share", number(r->share[i])));
+        sia_json_push(&ranks,
+                      json_pack("{s:I, s:o}", "rank", (json_int_t)r->rank[i], "share", number(r->share[i])));
     for (int i = 0; i < r->distances; i++)
-        json_array_append_new(distances,
-                              json_pack("{s:I, s:I, s:o, s:o, s:o}", "distance",
-                                        (json_int_t)r->at[i].distance, "pairs", (json_int_t)r->at[i].pairs,
-                                        "information", number(r->at[i].information), "noise",
-                                        number(r->at[i].noise), "recurrence", number(r->at[i].recurrence)));
-    (void)json_object_set_new(object, key,
-                              json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                        "symbols", (json_int_t)r->symbols, "types", (json_int_t)r->types,
-                                        "once", (json_int_t)r->once, "entropy", number(r->entropy),
-                                        "zipf_head", number(r->zipf_head), "zipf_tail", number(r->zipf_tail),
-                                        "information_document", number(r->information_document),
-                                        "recurrence_document", number(r->recurrence_document),
-                                        "information_power", number(r->information_power), "recurrence_power",
-                                        number(r->recurrence_power), "ranks", ranks, "distances", distances));
+        sia_json_push(&distances,
+                      json_pack("{s:I, s:I, s:o, s:o, s:o}", "distance", (json_int_t)r->at[i].distance,
+                                "pairs", (json_int_t)r->at[i].pairs, "information",
+                                number(r->at[i].information), "noise", number(r->at[i].noise), "recurrence",
+                                number(r->at[i].recurrence)));
+    sia_json_set(object, key,
+                 json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "symbols",
+                           (json_int_t)r->symbols, "types", (json_int_t)r->types, "once", (json_int_t)r->once,
+                           "entropy", number(r->entropy), "zipf_head", number(r->zipf_head), "zipf_tail",
+                           number(r->zipf_tail), "information_document", number(r->information_document),
+                           "recurrence_document", number(r->recurrence_document), "information_power",
+                           number(r->information_power), "recurrence_power", number(r->recurrence_power),
+                           "ranks", ranks, "distances", distances));
 }
 
 /* "rank^-1.021 at ranks 10 to 1000"; a dash and the reason when there was too little to fit it on. */
@@ -162,7 +163,7 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
                 &slice,
                 &(sia_statistics_options){.classes = 256, .max_distance = 100, .stopped = cli_stopped}, &r,
                 err);
-            if (!status && s->json) statistics_json(s->object, slices[i].key, &r);
+            if (!status && s->json) statistics_json(&s->object, slices[i].key, &r);
             const sia_statistics_at *ten = &r.at[r.distances > 5 ? 5 : 0],
                                     *last = &r.at[r.distances ? r.distances - 1 : 0];
             if (!status && !s->json) {
@@ -186,7 +187,7 @@ static sia_status show_statistics(shown *s, const sia_sequence *text, const char
         sia_statistics_compute(text, &(sia_statistics_options){.stopped = cli_stopped}, &r, err);
     if (status) return status;
     if (s->json)
-        statistics_json(s->object, "statistics", &r);
+        statistics_json(&s->object, "statistics", &r);
     else
         print_statistics(&r, what);
     return show_drift(s, text, err);
@@ -195,7 +196,7 @@ static sia_status show_statistics(shown *s, const sia_sequence *text, const char
 /* Figures that are not of the whole say so. */
 static void say_prefix(shown *s, int64_t count, int64_t all, const char *what) {
     if (s->json)
-        (void)json_object_set_new(s->object, "statistics_of_first", json_integer((json_int_t)count));
+        sia_json_set(&s->object, "statistics_of_first", json_integer((json_int_t)count));
     else
         printf("\n  Statistics of the first %lld of %lld %ss (--symbols):\n", (long long)count,
                (long long)all, what);

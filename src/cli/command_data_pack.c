@@ -7,7 +7,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "data/pack.h"
 
 static int show_progress(void *context, const char *phase, double done) {
@@ -25,7 +27,7 @@ static void say_part(const char *name, const sia_manifest_part *part) {
 }
 
 static void say(const char *folder, const sia_manifest *m, const sia_inputs *inputs, bool tails) {
-    fprintf(stderr, "%s\n", folder);
+    fprintf(stderr, "%s\n", cli_shown(folder));
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count) say_part(sia_part_names[part], &m->parts[part]);
     if (tails) fputs("  too few documents to hold any out: val is the end of every document\n", stderr);
@@ -36,14 +38,14 @@ static void say(const char *folder, const sia_manifest *m, const sia_inputs *inp
 }
 
 static void say_json(const char *folder, const sia_manifest *m) {
-    json_t *object = json_pack("{s:s}", "folder", folder);
+    json_t *object = json_pack("{s:o}", "folder", sia_json_text(folder));
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count)
-            (void)json_object_set_new(
-                object, sia_part_names[part],
-                json_pack("{s:I, s:I, s:I}", "tokens", (json_int_t)m->parts[part].tokens, "documents",
-                          (json_int_t)m->parts[part].documents, "bytes", (json_int_t)m->parts[part].bytes));
-    (void)json_dumpf(object, stdout, JSON_COMPACT);
+            sia_json_set(&object, sia_part_names[part],
+                         json_pack("{s:I, s:I, s:I}", "tokens", (json_int_t)m->parts[part].tokens,
+                                   "documents", (json_int_t)m->parts[part].documents, "bytes",
+                                   (json_int_t)m->parts[part].bytes));
+    (void)json_dumpf(object, stdout, JSON_COMPACT | cli_json_flags());
     putchar('\n');
     json_decref(object);
 }

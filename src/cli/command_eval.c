@@ -10,9 +10,11 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "data/windows.h"
 #include "eval/loss.h"
 #include "eval/text.h"
@@ -50,9 +52,8 @@ static double peak_megabytes(void) {
 static json_t *bins_json(const sia_loss_result *r) {
     json_t *bins = json_array();
     for (int i = 0; i < r->bin_count; i++)
-        (void)json_array_append_new(bins,
-                                    json_pack("{s:I, s:I, s:f}", "from", (json_int_t)r->bins[i].from, "to",
-                                              (json_int_t)r->bins[i].to, "loss", r->bins[i].loss));
+        sia_json_push(&bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)r->bins[i].from, "to",
+                                       (json_int_t)r->bins[i].to, "loss", r->bins[i].loss));
     return bins;
 }
 
@@ -94,10 +95,10 @@ static sia_status put_lines(job *j, const sia_loss_result *r, double seconds, si
 }
 
 static void print_head(const job *j) {
-    printf("%s, %s, step %lld: %lld window%s of %lld tokens\n\n%10s %9s %9s %11s %12s %10s\n", j->model.path,
-           j->scheme, (long long)j->model.step, (long long)sia_windows_count(j->windows),
-           sia_windows_count(j->windows) == 1 ? "" : "s", (long long)j->eval.longest, "length", "loss",
-           "std error", "perplexity", "tokens", "tokens/s");
+    printf("%s, %s, step %lld: %lld window%s of %lld tokens\n\n%10s %9s %9s %11s %12s %10s\n",
+           cli_shown(j->model.path), j->scheme, (long long)j->model.step,
+           (long long)sia_windows_count(j->windows), sia_windows_count(j->windows) == 1 ? "" : "s",
+           (long long)j->eval.longest, "length", "loss", "std error", "perplexity", "tokens", "tokens/s");
 }
 
 static void print_row(const sia_loss_result *r, double seconds) {

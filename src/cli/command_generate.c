@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/harmless.h"
 #include "base/memory.h"
 #include "cli/bench.h"
 #include "cli/model.h"
@@ -25,7 +26,8 @@ enum { PROMPT_MOST = 1 << 30 };
 /* Where the text goes: to stdout at once, or into memory for --json. */
 typedef struct sink {
     bool keep;
-    bool closed; /* nobody reads any more */
+    bool terminal; /* what a model says is not for it to obey */
+    bool closed;   /* nobody reads any more */
     char *text;
     size_t count, room;
 } sink;
@@ -45,9 +47,7 @@ static sia_status keep(sink *out, const char *bytes, size_t count, sia_error *er
 
 /* Not through stdio: a reader sees each token when it comes, and a pipe that was closed leaves no error there
  * for the end of the program to speak of. */
-static sia_status write_text(void *context, const char *bytes, size_t count, sia_error *err) {
-    sink *out = context;
-    if (out->keep) return keep(out, bytes, count, err);
+static sia_status write_all(sink *out, const char *bytes, size_t count, sia_error *err) {
     while (count) {
         ssize_t n = write(STDOUT_FILENO, bytes, count);
         if (n < 0 && errno == EINTR) continue;
@@ -60,6 +60,19 @@ static sia_status write_text(void *context, const char *bytes, size_t count, sia
         count -= (size_t)n;
     }
     return SIA_OK;
+}
+
+/* Text comes in whole characters. */
+static sia_status write_text(void *context, const char *bytes, size_t count, sia_error *err) {
+    sink *out = context;
+    if (out->keep) return keep(out, bytes, count, err);
+    if (!out->terminal || !count) return write_all(out, bytes, count, err);
+    char *shown = malloc(count);
+    if (!shown) return sia_fail_memory(err, count, "text");
+    memcpy(shown, bytes, count);
+    sia_status status = write_all(out, sia_harmless(shown, count, "\n\t"), count, err);
+    free(shown);
+    return status;
 }
 
 /* -------------------------------------------------------------------------------------------------- report */
@@ -160,7 +173,7 @@ static int run(const cli_args *args) {
     (void)signal(SIGPIPE, SIG_IGN);
     sia_error err;
     cli_model model = {0};
-    sink out = {.keep = cli_flag(args, "json")};
+    sink out = {.keep = cli_flag(args, "json"), .terminal = isatty(STDOUT_FILENO) == 1};
     char *held = NULL;
     sia_text prompt = {NULL, 0};
     sia_status status =

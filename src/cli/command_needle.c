@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/settings.h"
+#include "cli/show.h"
 #include "cli/train_progress.h"
 #include "study/needle.h"
 
@@ -45,11 +48,11 @@ static void print_row(view *v, const sia_needle_event *e) {
 }
 
 static void print_json(const sia_needle_event *e) {
-    printf("{\"run\": \"%s\", \"scheme\": \"%s\", \"seed\": %llu, \"train_len\": %lld, \"length\": %lld, "
-           "\"count\": "
-           "%lld, \"right\": %lld}\n",
-           e->name, e->scheme, (unsigned long long)e->seed, (long long)e->train_len, (long long)e->length,
-           (long long)e->result->count, (long long)e->result->right);
+    (void)cli_json_line(json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "run", sia_json_text(e->name),
+                                  "scheme", e->scheme, "seed", (json_int_t)e->seed, "train_len",
+                                  (json_int_t)e->train_len, "length", (json_int_t)e->length, "count",
+                                  (json_int_t)e->result->count, "right", (json_int_t)e->result->right),
+                        NULL);
     (void)fflush(stdout);
 }
 
@@ -78,7 +81,7 @@ static void measured(view *v, const sia_needle_event *e) {
     cli_progress_end(&v->training.shown.line);
     if (v->json) print_json(e);
     if (!v->quiet && !e->found)
-        fprintf(stderr, "%s: %lld of %lld needles in haystacks of %lld tokens\n", e->name,
+        fprintf(stderr, "%s: %lld of %lld needles in haystacks of %lld tokens\n", cli_shown(e->name),
                 (long long)e->result->right, (long long)e->result->count, (long long)e->length);
 }
 
@@ -135,7 +138,7 @@ static int run(const cli_args *args) {
                           .machine = machine,
                           .hook = hook,
                           .hook_context = &v};
-    status = sia_needle_run(&job, &err);
+    status = machine ? sia_needle_run(&job, &err) : sia_fail_memory(&err, 256, "machine");
     cli_progress_end(&v.training.shown.line);
     free(runs);
     json_decref(machine);

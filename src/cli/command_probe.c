@@ -14,6 +14,7 @@
 #include "cli/probe_report.h"
 #include "cli/progress.h"
 #include "cli/model.h"
+#include "cli/show.h"
 #include "eval/text.h"
 #include "train/model_file.h"
 
@@ -115,9 +116,10 @@ static sia_status deliver(const cli_args *args, const output *out, sia_error *er
         return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
     if (!folder) return SIA_OK;
     char *path = sia_folder_path(folder, "probe.jsonl");
-    sia_status status = path ? sia_file_replace(path, out->lines, out->size, err)
-                             : sia_fail_memory(err, strlen(folder), "path");
-    if (!status && !cli_flag(args, "quiet")) fprintf(stderr, "%s: written\n", path);
+    sia_status status =
+        path ? sia_link_refuse(folder, "probe.jsonl", err) : sia_fail_memory(err, strlen(folder), "path");
+    if (!status) status = sia_file_replace(path, out->lines, out->size, err);
+    if (!status && !cli_flag(args, "quiet")) fprintf(stderr, "%s: written\n", cli_shown(path));
     free(path);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/show.h"
 #include "report/report.h"
 
 static int run(const cli_args *args) {
@@ -24,9 +25,9 @@ static int run(const cli_args *args) {
     size_t length = strlen(folders[0]);
     while (length > 1 && folders[0][length - 1] == '/') length--;
     if (out)
-        fprintf(stderr, "%s\n", out);
+        fprintf(stderr, "%s\n", cli_shown(out));
     else
-        fprintf(stderr, "%.*s/report.html\n", (int)length, folders[0]);
+        fprintf(stderr, "%.*s/report.html\n", (int)length, cli_shown(folders[0]));
     return CLI_DONE;
 }
 

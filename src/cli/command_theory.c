@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "cli/theory_report.h"
 
 static int show_progress(void *context, double done, double total) {
@@ -37,15 +38,17 @@ static sia_status write_lines(const sia_theory *theory, bool json, const char *f
             path = NULL;
             status = sia_fail_memory(err, strlen(folder), "path");
         }
+        if (!status) status = sia_link_refuse(folder, "theory.jsonl", err);
         if (!status) status = sia_file_replace(path, lines, size, err);
-        if (!status) fprintf(stderr, "%s: written\n", path);
+        if (!status) fprintf(stderr, "%s: written\n", cli_shown(path));
     }
     free(path);
     free(lines);
     return status;
 }
 
-/* A property that does not hold is a mistake in this program, and fails; a fit in another order is a finding. */
+/* A property that does not hold is a mistake in this program, and fails; a fit in another order is a
+ * finding. */
 static int report(const sia_theory *theory, const cli_args *args) {
     sia_error err;
     bool json = cli_flag(args, "json");

@@ -11,7 +11,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/threads.h"
+#include "base/json.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 
 /* -------------------------------------------------------------------------------------------------- train */
 
@@ -91,8 +93,8 @@ static void report_training(const cli_args *args, const inputs *in, double secon
         printf("{\"size\": %d, \"bytes\": %zu, \"files\": %d, \"seconds\": %.3f}\n", size, in->bytes,
                in->count, seconds);
     if (!cli_flag(args, "quiet"))
-        fprintf(stderr, "%s: %d tokens, trained on %.1f MB in %.1f s\n", out, size, (double)in->bytes / 1e6,
-                seconds);
+        fprintf(stderr, "%s: %d tokens, trained on %.1f MB in %.1f s\n", cli_shown(out), size,
+                (double)in->bytes / 1e6, seconds);
 }
 
 static int run_train(const cli_args *args) {
@@ -181,12 +183,12 @@ static int print_json(const sia_tokenizer *t, const summary *s) {
     json_t *specials = json_object();
     for (uint32_t id = 0; id < sia_tokenizer_size(t); id++)
         if (sia_tokenizer_special(t, id))
-            json_object_set_new(specials, sia_tokenizer_special(t, id), json_integer(id));
+            sia_json_set(&specials, sia_tokenizer_special(t, id), json_integer(id));
     json_t *root = json_pack("{s:I, s:I, s:I, s:o, s:I, s:f}", "size", (json_int_t)sia_tokenizer_size(t),
                              "merges", (json_int_t)sia_tokenizer_merges(t), "end_of_text",
                              (json_int_t)sia_tokenizer_end_of_text(t), "specials", specials, "longest_bytes",
                              (json_int_t)s->longest_bytes, "mean_bytes", s->mean_bytes);
-    int result = root ? json_dumpf(root, stdout, JSON_REAL_PRECISION(6)) : -1;
+    int result = root ? json_dumpf(root, stdout, JSON_REAL_PRECISION(6) | cli_json_flags()) : -1;
     json_decref(root);
     putchar('\n');
     return result == 0 ? CLI_DONE : CLI_FAILED;
@@ -221,7 +223,7 @@ static int run_info(const cli_args *args) {
         printf("end of text  %u\n", sia_tokenizer_end_of_text(t));
         for (uint32_t id = 0; id < sia_tokenizer_size(t); id++)
             if (sia_tokenizer_special(t, id))
-                printf("special      %u %s\n", id, sia_tokenizer_special(t, id));
+                printf("special      %u %s\n", id, cli_shown(sia_tokenizer_special(t, id)));
         printf("mean length  %.2f bytes\n", s.mean_bytes);
         printf("longest      %zu bytes, %u ", s.longest_bytes, s.longest);
         print_token(t, s.longest, 40);

@@ -7,15 +7,17 @@
 #include <sys/resource.h>
 
 #include "base/folder.h"
+#include "base/json.h"
 #include "cli/bench.h"
 #include "cli/settings.h"
+#include "cli/show.h"
 #include "cli/train_progress.h"
 
 static void say_end(const cli_train_progress *p, const char *out, double seconds) {
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);
-    fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", out, (long long)p->steps, seconds,
-            (double)usage.ru_maxrss * 1024 / 1e6);
+    fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", cli_shown(out),
+            (long long)p->steps, seconds, (double)usage.ru_maxrss * 1024 / 1e6);
 }
 
 static sia_status say_json(const cli_train_progress *p, const char *out, double seconds, sia_error *err) {
@@ -23,10 +25,10 @@ static sia_status say_json(const cli_train_progress *p, const char *out, double 
     for (int i = 0; p->validated && p->multiples[i]; i++) {
         char name[24];
         (void)snprintf(name, sizeof name, "%lldx", (long long)p->multiples[i]);
-        (void)json_object_set_new(validation, name, json_real(p->validation[i]));
+        sia_json_set(&validation, name, json_real(p->validation[i]));
     }
-    return cli_json_line(json_pack("{s:s, s:I, s:f, s:o}", "run", out, "steps", (json_int_t)p->steps,
-                                   "seconds", seconds, "validation", validation),
+    return cli_json_line(json_pack("{s:o, s:I, s:f, s:o}", "run", sia_json_text(out), "steps",
+                                   (json_int_t)p->steps, "seconds", seconds, "validation", validation),
                          err);
 }
 
@@ -38,7 +40,8 @@ static int run(const cli_args *args) {
     cli_catch_stop();
     sia_error err;
     sia_settings base, settings;
-    bool resume = cli_flag(args, "resume"), begun = resume && sia_folder_holds(out, "config.json");
+    bool resume = cli_flag(args, "resume"), begun = false;
+    if (resume && sia_folder_look(out, "config.json", &begun, &err)) return cli_fail(&err);
     if (begun && sia_train_config_read(out, &base, NULL, &err)) return cli_fail(&err);
     /* A preset that is named for a run which is resumed is compared with what the run has, not ignored. */
     bool from_base = begun && !cli_given(args, "preset");
@@ -63,7 +66,7 @@ static int run(const cli_args *args) {
     sia_status status = sia_train(&job, &err);
     cli_progress_end(&progress.shown.line);
     if (status == SIA_STOPPED && !cli_flag(args, "quiet"))
-        fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", out);
+        fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", cli_shown(out));
     if (status) return cli_fail(&err);
     if (!cli_flag(args, "quiet")) say_end(&progress, out, cli_seconds() - started);
     if (cli_flag(args, "json")) status = say_json(&progress, out, cli_seconds() - started, &err);

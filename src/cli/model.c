@@ -3,15 +3,21 @@
  * A model and its tokenizer, from the path that a person names. */
 #include "cli/model.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "train/model_file.h"
 
+/* One that cannot be looked at is taken for a run: opening it will say why it is none. */
 bool cli_is_run(const char *path) {
-    return sia_folder_exists(path) && !sia_folder_holds(path, "model.safetensors");
+    struct stat about;
+    if (stat(path, &about) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return S_ISDIR(about.st_mode) && !sia_folder_holds(path, "model.safetensors");
 }
 
 sia_status cli_model_open(cli_model *model, const char *path, const char *tokenizer, int threads,
@@ -20,10 +26,10 @@ sia_status cli_model_open(cli_model *model, const char *path, const char *tokeni
     sia_status status = sia_model_load(&model->m, path, threads, &model->step, &model->run, err);
     if (status) return status;
     if (tokenizer) return sia_tokenizer_open(&model->tokenizer, tokenizer, err);
-    if (!model->run || !sia_folder_holds(model->run, "tokenizer.json")) return SIA_OK;
     char *beside = sia_folder_path(model->run, "tokenizer.json");
-    status = beside ? sia_tokenizer_open(&model->tokenizer, beside, err)
-                    : sia_fail_memory(err, strlen(model->run), "path");
+    bool there = false;
+    status = beside ? sia_file_there(beside, &there, err) : sia_fail_memory(err, strlen(model->run), "path");
+    if (!status && there) status = sia_tokenizer_open(&model->tokenizer, beside, err);
     free(beside);
     return status;
 }

@@ -5,14 +5,18 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/harmless.h"
 #include "cli/describe.h"
+#include "cli/show.h"
 
 enum { MAX_OPTIONS = 64 };
 
@@ -92,11 +96,12 @@ int cli_fail(const sia_error *err) {
 
 int cli_usage(const cli_args *args, const char *format, ...) {
     va_list arguments;
-    fprintf(stderr, "sia %s: ", args->command->name);
+    char sentence[1024]; /* what was typed may be a name that the shell found */
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    (void)vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\nTry 'sia %s --help'.\n", args->command->name);
+    fprintf(stderr, "sia %s: %s\nTry 'sia %s --help'.\n", args->command->name,
+            sia_harmless(sentence, strlen(sentence), ""), args->command->name);
     return CLI_USAGE;
 }
 
@@ -210,8 +215,8 @@ static int unknown_second_word(int argc, char **argv) {
         if (strncmp((*command)->name, argv[0], length) == 0 && (*command)->name[length] == ' ')
             cli_consider(&best, (*command)->name + length + 1);
     if (best.name) {
-        fprintf(stderr, "sia: unknown command '%s %s'; did you mean 'sia %s %s'?\n", argv[0], argv[1],
-                argv[0], best.name);
+        fprintf(stderr, "sia: unknown command '%s %s'; did you mean 'sia %s %s'?\n", argv[0],
+                cli_shown(argv[1]), argv[0], best.name);
         fprintf(stderr, "Try 'sia %s --help'.\n", argv[0]);
     } else {
         fprintf(stderr, "sia %s: want one of these\n", argv[0]);
@@ -233,7 +238,7 @@ static int unknown_command(char **argv) {
         if (one.name && (!best.name || one.distance < best.distance))
             best = (cli_nearest){argv[0], (*command)->name, one.distance};
     }
-    fprintf(stderr, "sia: unknown command '%s'", argv[0]);
+    fprintf(stderr, "sia: unknown command '%s'", cli_shown(argv[0]));
     if (best.name) fprintf(stderr, "; did you mean 'sia %.*s'?", (int)strcspn(best.name, " "), best.name);
     fputs("\nTry 'sia --help'.\n", stderr);
     return CLI_USAGE;
@@ -280,7 +285,18 @@ static int run_help(int argc, char **argv) {
     return run_command(words == 2 ? 3 : 2, asked);
 }
 
+/* jansson reads and writes outside of its buffers once an allocation has failed within it (2.14). So none fails: the
+ * program ends, as if it had been killed, and nothing that was saved is lost. */
+static void *json_memory(size_t bytes) {
+    static const char sentence[] = "sia: no memory for JSON\n";
+    void *block = malloc(bytes);
+    if (block || bytes == 0) return block;
+    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    _exit(CLI_FAILED);
+}
+
 int cli_main(int argc, char **argv) {
+    json_set_alloc_funcs(json_memory, free);
     if (argc < 2) {
         cli_print_overview(stderr);
         return CLI_USAGE;

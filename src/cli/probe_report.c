@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/json.h"
+#include "cli/show.h"
 #include "eval/quantile.h"
 
 /* ---------------------------------------------------------------------------------------------- tables */
@@ -63,9 +65,9 @@ static void print_logits(const sia_probe *p) {
 
 void probe_print(const probe_subject *s) {
     const sia_probe *p = s->probe;
-    fprintf(stderr, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", s->path, s->scheme,
-            (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s", (long long)p->length,
-            s->data);
+    fprintf(stderr, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", cli_shown(s->path),
+            s->scheme, (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s",
+            (long long)p->length, s->data);
     print_contexts(p);
     print_logits(p);
     fputc('\n', stderr);
@@ -156,9 +158,9 @@ static void put_mass(json_out *out, int layer, int head) {
 static json_t *quantile_pairs(const sia_probe_logits *l) {
     json_t *list = json_array();
     for (int i = 0; i < SIA_PROBE_LEVELS; i++)
-        (void)json_array_append_new(
-            list, json_pack("[f,f]", l->mean + sqrt(l->variance) * sia_gaussian_quantile(sia_probe_level(i)),
-                            l->quantile[i]));
+        sia_json_push(
+            &list, json_pack("[f,f]", l->mean + sqrt(l->variance) * sia_gaussian_quantile(sia_probe_level(i)),
+                             l->quantile[i]));
     return list;
 }
 
@@ -168,8 +170,8 @@ static void put_logits(json_out *out, int layer, int head, sia_probe_kind kind) 
         json_pack("{s:i,s:i,s:f,s:f,s:f,s:f,s:o}", "layer", layer, "head", head, "mean", l->mean, "variance",
                   l->variance, "within", l->within, "kurtosis", l->kurtosis, "qq", quantile_pairs(l));
     if (kind != SIA_PROBE_FINAL) {
-        (void)json_object_set_new(more, "rotary", json_boolean(kind == SIA_PROBE_ROTARY));
-        (void)json_object_set_new(more, "off_unit", json_real(l->variance - 1));
+        sia_json_set(&more, "rotary", json_boolean(kind == SIA_PROBE_ROTARY));
+        sia_json_set(&more, "off_unit", json_real(l->variance - 1));
     }
     put(out, kind == SIA_PROBE_FINAL ? "probe-final" : "probe-logits", more);
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 #include "data/shard.h"
 
 enum { MANIFEST_VERSION = 1, MANIFEST_MOST = 1 << 28 };
@@ -117,10 +118,10 @@ static sia_status read_root(json_t *root, const char *name, sia_manifest *m, sia
 sia_status sia_manifest_parse(sia_manifest *m, const char *json, size_t bytes, const char *name,
                               sia_error *err) {
     *m = (sia_manifest){0};
-    json_error_t where;
-    json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &where);
-    if (!root) return sia_fail(err, SIA_FORMAT, "%s: line %d: %s", name, where.line, where.text);
-    sia_status status = read_root(root, name, m, err);
+    json_t *root;
+    sia_status status = sia_json_parse(&root, json, bytes, JSON_REJECT_DUPLICATES, name, err);
+    if (status) return status;
+    status = read_root(root, name, m, err);
     json_decref(root);
     if (status) sia_manifest_free(m);
     return status;
@@ -144,8 +145,8 @@ static json_t *part_to_json(const sia_manifest_part *part) {
     json_t *shards = json_array();
     for (int64_t i = 0; i < part->shard_count; i++) {
         const sia_manifest_shard *shard = &part->shards[i];
-        json_array_append_new(shards, json_pack("{s:s, s:I, s:s}", "file", shard->file, "tokens",
-                                                (json_int_t)shard->tokens, "sha256", shard->sha256));
+        sia_json_push(&shards, json_pack("{s:s, s:I, s:s}", "file", shard->file, "tokens",
+                                         (json_int_t)shard->tokens, "sha256", shard->sha256));
     }
     return json_pack("{s:I, s:I, s:I, s:o}", "tokens", (json_int_t)part->tokens, "documents",
                      (json_int_t)part->documents, "bytes", (json_int_t)part->bytes, "shards", shards);
@@ -158,7 +159,7 @@ sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_err
                   "end_of_text", (json_int_t)m->end_of_text, "sha256", m->tokenizer_sha256);
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count)
-            (void)json_object_set_new(root, sia_part_names[part], part_to_json(&m->parts[part]));
+            sia_json_set(&root, sia_part_names[part], part_to_json(&m->parts[part]));
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *path = sia_folder_path(folder, "data.json");
     json_decref(root);
     sia_status status = SIA_OK;

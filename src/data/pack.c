@@ -168,17 +168,6 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
 
 /* ------------------------------------------------------------------------------------------- the folder */
 
-static void remove_folder(const char *folder) {
-    DIR *open = opendir(folder);
-    for (struct dirent *entry; open && (entry = readdir(open));) {
-        char *path = entry->d_name[0] == '.' ? NULL : sia_folder_path(folder, entry->d_name);
-        if (path) (void)unlink(path);
-        free(path);
-    }
-    if (open) (void)closedir(open);
-    (void)rmdir(folder);
-}
-
 static sia_status check_free(const char *folder, sia_error *err) {
     DIR *open = opendir(folder);
     if (!open) return errno == ENOENT ? SIA_OK : sia_fail_file(err, folder);
@@ -205,16 +194,13 @@ static sia_status check_name(const char *folder, sia_error *err) {
 }
 
 static sia_status make_folder(packer *p, sia_error *err) {
-    const char *folder = p->options->folder;
-    size_t length = strlen(folder), room = length + 32;
-    while (length > 1 && folder[length - 1] == '/') length--;
-    p->folder = malloc(room);
-    if (!p->folder) return sia_fail_memory(err, room, folder);
-    (void)snprintf(p->folder, room, "%.*s.tmp-%ld", (int)length, folder, (long)getpid());
-    if (mkdir(p->folder, 0777) == 0) return SIA_OK;
-    sia_status status = sia_fail_file(err, folder);
-    free(p->folder);
-    p->folder = NULL;
+    /* Slashes at the end are not part of the name, which the temporary one begins with. */
+    size_t length = strlen(p->options->folder);
+    while (length > 1 && p->options->folder[length - 1] == '/') length--;
+    char *name = strndup(p->options->folder, length);
+    if (!name) return sia_fail_memory(err, length, p->options->folder);
+    sia_status status = sia_folder_create(&p->folder, name, err);
+    free(name);
     return status;
 }
 
@@ -230,14 +216,13 @@ static void name_folder(const packer *p, sia_error *err) {
 }
 
 static sia_status take_name(const packer *p, sia_error *err) {
+    sia_status status = sia_folder_sync(p->folder, err);
+    if (status) return status;
+    /* Not sia_folder_commit, which replaces: a folder that someone filled in the meantime stays. */
     if (rename(p->folder, p->options->folder) != 0) return sia_fail_file(err, p->options->folder);
     /* The name is on the disk when its folder is. */
     char *parent = sia_folder_path(p->options->folder, "..");
-    int fd = parent ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        (void)fsync(fd);
-        (void)close(fd);
-    }
+    if (parent) (void)sia_folder_sync(parent, NULL);
     free(parent);
     return SIA_OK;
 }
@@ -301,11 +286,12 @@ sia_status sia_pack(const sia_pack_options *o, sia_manifest *manifest, bool *tai
     for (int part = 0; part < SIA_PARTS; part++) sia_shard_abandon(p.shard[part]);
     if (status) {
         name_folder(&p, err);
-        remove_folder(p.folder);
+        sia_folder_abandon(p.folder);
         sia_manifest_free(manifest);
+    } else {
+        free(p.folder);
     }
     *tails = p.tails;
     free(p.ids);
-    free(p.folder);
     return status;
 }

@@ -110,10 +110,12 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
     sia_settings settings;
     json_t *description = NULL;
     if (!s->run) return sia_fail(err, SIA_ARGUMENT, "want the text to evaluate on");
-    if (!sia_folder_holds(s->run, "config.json"))
-        return sia_fail(err, SIA_ARGUMENT, "%s: no run is there, hence no validation text: name some text",
-                        s->run);
-    sia_status status = sia_train_config_read(s->run, &settings, &description, err);
+    bool there;
+    sia_status status = sia_folder_look(s->run, "config.json", &there, err);
+    if (!status && !there)
+        status = sia_fail(err, SIA_ARGUMENT, "%s: no run is there, hence no validation text: name some text",
+                          s->run);
+    if (!status) status = sia_train_config_read(s->run, &settings, &description, err);
     if (status) return status;
     status = sia_train_data_open(&t->run, description, s->run, s->threads, err);
     json_decref(description);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 /* ------------------------------------------------------------------------------------------------ presets */
 
@@ -123,9 +124,8 @@ sia_attention_config sia_model_attention(const sia_model_config *c, int threads,
 
 json_t *sia_model_config_json(const sia_model_config *config) {
     json_t *object = json_object();
-    if (!object) return NULL;
-    (void)json_object_set_new(object, "scheme", json_string(config->scheme));
-    sia_fields_write(config, sia_model_fields, object);
+    sia_json_set(&object, "scheme", json_string(config->scheme));
+    sia_fields_write(config, sia_model_fields, &object);
     return object;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The comparison: the table of losses by scheme and length with the best of each column marked, and the sentence
- * that opens the report. */
+ * The comparison: the table of losses by scheme and length with the best of each column marked, and the
+ * sentence that opens the report. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,7 +238,7 @@ void sia_section_compare(sia_report *r, const sia_lines *lines) {
     sia_comparison c = {.lines = lines, .train_len = NAN};
     sia_comparison_gather(&c);
     if (!c.losses.sample_count) { /* a sweep and nothing else */
-        sia_gather_free(&c.losses);
+        sia_gather_free(&c.losses, &r->body);
         c = (sia_comparison){.lines = lines, .train_len = NAN, .variants = true};
         sia_comparison_gather(&c);
     }
@@ -254,6 +254,5 @@ void sia_section_compare(sia_report *r, const sia_lines *lines) {
     }
     sia_compare_figures(r, &c);
     sia_compare_sweep(r, &c);
-    r->body.failed = r->body.failed || c.losses.failed;
-    sia_gather_free(&c.losses);
+    sia_gather_free(&c.losses, &r->body);
 }

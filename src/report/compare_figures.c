@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The figures of the comparison: loss against length, by position, through training, over the values of a sweep,
- * and the time that training took. */
+ * The figures of the comparison: loss against length, by position, through training, over the values of a
+ * sweep, and the time that training took. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void loss_by_position(sia_report *r, const sia_comparison *c, double leng
                          .y = {.label = loss_label}};
     static const char *const names[] = {"scheme", "position", "loss", "standard error", "seeds"};
     sia_gather_figure(&r->body, &g, figure, note, names, file);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 /* The distinct values of a field over the lines of a kind, ascending; returns how many. */
@@ -107,7 +107,7 @@ static void through_training(sia_report *r, const sia_comparison *c, const char 
     if (g.sample_count)
         sia_gather_figure(&r->body, &g, figure, isfinite(length) ? NULL : "Smoothed, mean over seeds.", names,
                           file);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 static void training(sia_report *r, const sia_comparison *c) {
@@ -159,7 +159,7 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     if (several || variants.losses.count) sia_report_section(r, "Sweep");
     if (variants.losses.count) sia_compare_table(&r->body, &variants);
     r->body.failed = r->body.failed || variants.losses.failed;
-    sia_gather_free(&variants.losses);
+    sia_gather_free(&variants.losses, &r->body);
     if (several) {
         char title[64];
         (void)snprintf(title, sizeof title, "Loss against %s", name);
@@ -169,7 +169,7 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
                           "sweep.csv");
     }
     r->body.failed = r->body.failed || g.failed;
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 /* ------------------------------------------------------------------------------------------------ time */
@@ -215,7 +215,7 @@ static void training_time(sia_report *r, const sia_comparison *c) {
     }
     r->body.failed = r->body.failed || g.failed;
     sia_data_free(&data);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 void sia_compare_figures(sia_report *r, const sia_comparison *c) {

@@ -118,7 +118,8 @@ void sia_gather_finish(sia_gather *g) {
     for (int i = 0; strangers && i < g->count; i++) g->groups[i].style = i;
 }
 
-void sia_gather_free(sia_gather *g) {
+void sia_gather_free(sia_gather *g, sia_page *page) {
+    if (page) page->failed = page->failed || g->failed;
     free(g->samples);
     free(g->numbers);
     free(g->seeds);

@@ -6,7 +6,7 @@
  *     sia_gather_add(&g, "si+prope", 1024, seed, 3.66);  ...
  *     sia_gather_finish(&g);
  *     g.groups[0].name, .x[i], .mean[i], .error[i], .seeds[i]
- *     sia_gather_free(&g);
+ *     sia_gather_free(&g, page);
  *
  *     mean  = sum v / n          error = sqrt(sum (v - mean)^2 / (n - 1)) / sqrt(n), for n >= 2 only
  *
@@ -47,7 +47,10 @@ typedef struct sia_gather {
 
 void sia_gather_add(sia_gather *g, const char *name, double x, double seed, double value);
 void sia_gather_finish(sia_gather *g);
-void sia_gather_free(sia_gather *g);
+
+/* Samples that found no memory are remembered in the page, which may be NULL: what is missing must not
+ * look as if it had not been there. */
+void sia_gather_free(sia_gather *g, sia_page *page);
 
 const sia_group *sia_gather_find(const sia_gather *g, const char *name); /* NULL: none */
 
@@ -64,7 +67,8 @@ sia_difference sia_group_difference(const sia_group *a, const sia_group *b, doub
 /* Whether a difference is more than two standard errors; false where there are none. */
 bool sia_difference_clear(sia_difference d);
 
-/* A number into an ascending list of distinct ones; left out when it is not finite or there are most already. */
+/* A number into an ascending list of distinct ones; left out when it is not finite or there are most
+ * already. */
 void sia_list_add(double *values, int *count, int most, double value);
 int sia_list_find(const double *values, int count, double value); /* its place, or -1 */
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 
 /* Of a file of 64 MiB all lines could be "{}": their objects must have a bound of their own. */
 enum { FILE_MOST = 64 << 20, LINES_MOST = 1 << 20 };
@@ -205,10 +205,13 @@ static sia_status parse_lines(sia_lines *lines, const char *text, size_t size, c
         number++;
         size_t length = (size_t)(stop - at);
         if (!is_blank(at, length)) {
+            json_t *line;
             json_error_t wrong;
-            json_t *line = json_loadb(at, length, 0, &wrong);
-            if (!line)
-                status = sia_fail(err, SIA_FORMAT, "%s:%zu: no JSON: %s", path, number, wrong.text);
+            status = sia_json_load(&line, at, length, 0, &wrong);
+            if (status == SIA_MEMORY)
+                (void)sia_fail_memory(err, length, path);
+            else if (status)
+                (void)sia_fail(err, SIA_FORMAT, "%s:%zu: no JSON: %s", path, number, wrong.text);
             else if (!json_is_object(line))
                 status = sia_fail(err, SIA_FORMAT, "%s:%zu: want a JSON object", path, number);
             if (!status) status = check_line(line, path, number, err);
@@ -245,11 +248,6 @@ static sia_status check_names(const sia_lines *lines, const char *path, sia_erro
     return status;
 }
 
-static bool is_there(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0;
-}
-
 sia_status sia_lines_parse(sia_lines *lines, const char *text, size_t size, const char *name,
                            sia_error *err) {
     *lines = (sia_lines){.found = true};
@@ -263,8 +261,10 @@ sia_status sia_lines_read(sia_lines *lines, const char *path, sia_error *err) {
     char *text = NULL;
     size_t size = 0;
     *lines = (sia_lines){0};
-    if (!is_there(path)) return SIA_OK;
-    sia_status status = sia_file_read(path, FILE_MOST, &text, &size, err);
+    bool there;
+    sia_status status = sia_file_there(path, &there, err);
+    if (status || !there) return status;
+    status = sia_file_read(path, FILE_MOST, &text, &size, err);
     if (!status) status = sia_lines_parse(lines, text, size, path, err);
     free(text);
     return status;
@@ -279,14 +279,18 @@ void sia_lines_free(sia_lines *lines) {
 sia_status sia_object_read(json_t **object, const char *path, sia_error *err) {
     char *text = NULL;
     size_t size = 0;
-    json_error_t wrong;
+    bool there;
     *object = NULL;
-    if (!is_there(path)) return SIA_OK;
-    sia_status status = sia_file_read(path, FILE_MOST, &text, &size, err);
-    if (status) return status;
-    *object = json_loadb(text, size, 0, &wrong);
+    sia_status status = sia_file_there(path, &there, err);
+    if (status || !there) return status;
+    status = sia_file_read(path, FILE_MOST, &text, &size, err);
+    json_error_t wrong;
+    if (!status && (status = sia_json_load(object, text, size, 0, &wrong)) != SIA_OK)
+        (void)(status == SIA_MEMORY
+                   ? sia_fail_memory(err, size, path)
+                   : sia_fail(err, SIA_FORMAT, "%s:%d: no JSON: %s", path, wrong.line, wrong.text));
     free(text);
-    if (!*object) return sia_fail(err, SIA_FORMAT, "%s:%d: no JSON: %s", path, wrong.line, wrong.text);
+    if (status) return status;
     if (json_is_object(*object)) return SIA_OK;
     json_decref(*object);
     *object = NULL;

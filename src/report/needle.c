@@ -244,5 +244,5 @@ void sia_section_needle(sia_report *r, const sia_lines *lines) {
                 names, "needle.csv");
         heat_maps(r, &n);
     }
-    sia_gather_free(&n.accuracy);
+    sia_gather_free(&n.accuracy, &r->body);
 }

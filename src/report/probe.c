@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What trained models do: entropy and attention to the last 100 tokens against the context, attention by decade of
- * distance for each head, and the logits' quantiles beside the Gaussian's. */
+ * What trained models do: entropy and attention to the last 100 tokens against the context, attention by
+ * decade of distance for each head, and the logits' quantiles beside the Gaussian's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void context_figure(sia_report *r, const sia_lines *lines, const char *fi
         .title = title, .x = {.label = "context, tokens", .log = true}, .y = {.label = label}};
     const char *const names[] = {"scheme", "context", field, "standard error", "seeds"};
     if (g.sample_count) sia_gather_figure(&r->body, &g, figure, NULL, names, file);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 /* ------------------------------------------------------------------------------------------------ heads */
@@ -177,7 +177,7 @@ static void quantile_panel(sia_report *r, const sia_lines *lines, const char *sc
     }
     r->body.failed = r->body.failed || g.failed;
     sia_data_free(&data);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 static void quantile_panels(sia_report *r, const sia_lines *lines, const sia_gather *names) {
@@ -236,11 +236,11 @@ void sia_section_probe(sia_report *r, const sia_lines *lines) {
                    "probe-last100.csv");
     find_names(&names, lines, "probe-mass");
     if (names.count) mass_maps(r, lines, &names);
-    sia_gather_free(&names);
+    sia_gather_free(&names, &r->body);
     find_names(&names, lines, "probe-logits");
     if (names.count) {
         quantile_panels(r, lines, &names);
         moments(r, lines);
     }
-    sia_gather_free(&names);
+    sia_gather_free(&names, &r->body);
 }

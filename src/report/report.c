@@ -172,6 +172,7 @@ sia_status sia_report_write_titled(const char *const *folders, int count, const 
     if (!status) status = compose(in, title, &page, err);
     char *path = out ? strdup(out) : join(folders[0], "report.html");
     if (!status && !path) status = sia_fail_memory(err, 64, "the report");
+    if (!status && !out) status = sia_link_refuse(folders[0], "report.html", err);
     if (!status) status = sia_file_replace(path, page.bytes, page.size, err);
     free(path);
     sia_page_free(&page);

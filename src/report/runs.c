@@ -20,7 +20,7 @@ static void run_figure(sia_report *r, const sia_run *runs, int count, const char
     sia_figure figure = {.title = title, .x = {.label = "step"}, .y = {.label = label}};
     const char *const names[] = {"run", "step", field, "standard error", "seeds"};
     if (g.sample_count) sia_gather_figure(&r->body, &g, figure, NULL, names, file);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 static void validation_figure(sia_report *r, const sia_run *runs, int count) {
@@ -44,7 +44,7 @@ static void validation_figure(sia_report *r, const sia_run *runs, int count) {
     static const char *const names[] = {"run and length", "step", "loss", "standard error", "seeds"};
     if (g.sample_count)
         sia_gather_figure(&r->body, &g, figure, "By length at evaluation, tokens.", names, "validation.csv");
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 static void run_lead(sia_page *lead, const sia_run *runs, int count) {

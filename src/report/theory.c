@@ -100,7 +100,7 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
     gather(&g, lines, c);
     if (g.failed || !g.sample_count) {
         r->body.failed = r->body.failed || g.failed;
-        sia_gather_free(&g);
+        sia_gather_free(&g, &r->body);
         return;
     }
     sia_series series[SIA_REPORT_NAMES];
@@ -129,7 +129,7 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
                                           .series = series,
                                           .series_count = g.count});
     sia_html_figure_close(&r->body, &data, c->file);
-    sia_gather_free(&g);
+    sia_gather_free(&g, &r->body);
 }
 
 /* ------------------------------------------------------------------------------------------------ tables */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which trainings a list of schemes needs, each of them trained and evaluated, several at a time; see compare.h. */
+ * Which trainings a list of schemes needs, each of them trained and evaluated, several at a time; see
+ * compare.h. */
 #include "study/compare.h"
 
 #include <inttypes.h>
@@ -15,10 +16,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 #include "model/validation.h"
 #include "train/model_file.h"
 
-enum { NAME = 96, VARIANT = 48, LOG_MOST = 1 << 28 };
+enum { NAME = 128, VARIANT = 48, LOG_MOST = 1 << 28 };
 
 /* A training, and the schemes that its model is evaluated with. */
 typedef struct part {
@@ -132,12 +134,11 @@ static sia_status plan(study *s, sia_error *err) {
 static sia_status read_json(const char *path, json_t **json, sia_error *err) {
     char *text;
     size_t bytes;
-    json_error_t at;
     sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
     if (status) return status;
-    *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
+    status = sia_json_parse(json, text, bytes, JSON_REJECT_DUPLICATES, path, err);
     free(text);
-    return *json ? SIA_OK : sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+    return status;
 }
 
 /* What must be the same for a study to go on: all but the schemes and the number of seeds. */
@@ -146,7 +147,7 @@ static json_t *budget_json(const study *s) {
     sia_settings settings = *job->settings;
     memset(settings.model.scheme, 0, sizeof settings.model.scheme);
     json_t *json = json_pack("{s:o}", "settings", sia_settings_json(&settings));
-    if (job->sweep) (void)json_object_set_new(json, "sweep", json_string(job->sweep));
+    if (job->sweep) sia_json_set(&json, "sweep", sia_json_text(job->sweep));
     return json;
 }
 
@@ -164,7 +165,7 @@ static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err)
 
 static sia_status open_old(study *s, const char *path, sia_error *err) {
     json_t *json = NULL, *budget = budget_json(s);
-    sia_status status = read_json(path, &json, err);
+    sia_status status = budget ? read_json(path, &json, err) : sia_fail_memory(err, 4096, "study.json");
     if (!status && !json_equal(json_object_get(json, "budget"), budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with other settings: name another folder",
                           s->job->folder);
@@ -205,9 +206,10 @@ static sia_status fit_vocabulary(study *s, sia_error *err) {
 static sia_status open_folder(study *s, sia_error *err) {
     char *path = sia_folder_path(s->job->folder, "study.json"),
          *runs = sia_folder_path(s->job->folder, "runs");
-    struct stat info;
+    bool begun = false;
     sia_status status = path && runs ? sia_folder_ensure(runs, err) : sia_fail_memory(err, 64, "path");
-    if (!status) status = stat(path, &info) == 0 ? open_old(s, path, err) : open_new(s, path, err);
+    if (!status) status = sia_file_there(path, &begun, err);
+    if (!status) status = begun ? open_old(s, path, err) : open_new(s, path, err);
     free(path);
     free(runs);
     if (status) return status;
@@ -215,7 +217,8 @@ static sia_status open_folder(study *s, sia_error *err) {
     s->run_data.description = json_deep_copy(s->data.description);
     const char *data = json_string_value(json_object_get(s->run_data.description, "path"));
     if (data && !strcmp(data, "data"))
-        (void)json_object_set_new(s->run_data.description, "path", json_string("../../data"));
+        sia_json_set(&s->run_data.description, "path", json_string("../../data"));
+    if (!s->run_data.description) return sia_fail_memory(err, 256, "description");
     return fit_vocabulary(s, err);
 }
 
@@ -225,18 +228,28 @@ static void result_key(char key[160], const char *scheme, const char *variant, u
     (void)snprintf(key, 160, "%s|%s|%llu", scheme, variant, (unsigned long long)seed);
 }
 
+/* A line of a log; what is no JSON is left out. */
+static sia_status parse_line(json_t **json, const char *line, size_t bytes, const char *path,
+                             sia_error *err) {
+    sia_error wrong;
+    if (sia_json_parse(json, line, bytes, 0, path, &wrong) != SIA_MEMORY) return SIA_OK;
+    return sia_fail(err, SIA_MEMORY, "%s", wrong.text);
+}
+
 /* Of compare.jsonl as it is. */
 static sia_status read_finished(study *s, sia_error *err) {
     char *path = sia_folder_path(s->job->folder, "compare.jsonl"), *text = NULL;
     size_t bytes = 0;
-    struct stat info;
+    bool there = false;
     s->finished = json_object();
-    sia_status status = path && s->finished ? SIA_OK : sia_fail_memory(err, 64, "results");
-    if (!status && stat(path, &info) == 0) status = sia_file_read(path, LOG_MOST, &text, &bytes, err);
+    sia_status status =
+        path && s->finished ? sia_file_there(path, &there, err) : sia_fail_memory(err, 64, "results");
+    if (!status && there) status = sia_file_read(path, LOG_MOST, &text, &bytes, err);
     for (char *line = text, *end; !status && line && line < text + bytes; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         if (!end) end = text + bytes;
-        json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *json = NULL;
+        status = parse_line(&json, line, (size_t)(end - line), path, err);
         const char *kind = json_string_value(json_object_get(json, "kind"));
         const char *scheme = json_string_value(json_object_get(json, "scheme"));
         const char *variant = json_string_value(json_object_get(json, "variant"));
@@ -244,7 +257,7 @@ static sia_status read_finished(study *s, sia_error *err) {
         if (kind && scheme && !strcmp(kind, "result")) {
             result_key(key, scheme, variant ? variant : "",
                        (uint64_t)json_integer_value(json_object_get(json, "seed")));
-            (void)json_object_set(s->finished, key, json);
+            if (json_object_set(s->finished, key, json)) status = sia_fail_memory(err, 64, "results");
         }
         json_decref(json);
     }
@@ -277,14 +290,13 @@ static sia_status write_header(study *s, sia_error *err) {
     (void)strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&seconds, &day));
     json_t *lengths = json_array();
     for (int i = 0; first->training.multiples[i]; i++)
-        (void)json_array_append_new(lengths,
-                                    json_integer(first->training.multiples[i] * first->model.train_len));
+        sia_json_push(&lengths, json_integer(first->training.multiples[i] * first->model.train_len));
     json_t *json =
         json_pack("{s:s, s:s, s:o, s:I, s:o, s:s, s:s}", "kind", "study", "version", sia_version(), "config",
                   sia_settings_json(first), "train_len", (json_int_t)first->model.train_len, "lengths",
                   lengths, "data", sia_train_data_text(&s->data, text, sizeof text), "date", date);
-    if (s->job->command) (void)json_object_set_new(json, "command", json_string(s->job->command));
-    if (s->job->machine) (void)json_object_set_new(json, "machine", json_deep_copy(s->job->machine));
+    if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
+    if (s->job->machine) sia_json_set(&json, "machine", json_deep_copy(s->job->machine));
     return append(s, json, err);
 }
 
@@ -327,8 +339,8 @@ static json_t *position_bins(const double *by_position, int64_t length) {
         double sum = 0;
         if (to > length) to = length;
         for (int64_t i = from; i < to; i++) sum += by_position[i];
-        (void)json_array_append_new(bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to",
-                                                    (json_int_t)to, "loss", sum / (double)(to - from)));
+        sia_json_push(&bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to", (json_int_t)to,
+                                       "loss", sum / (double)(to - from)));
     }
     return bins;
 }
@@ -365,13 +377,13 @@ static json_t *result_json(const sia_compare_result *r, int64_t tokens) {
     for (int i = 0; r->multiples[i]; i++) {
         char length[24];
         (void)snprintf(length, sizeof length, "%" PRId64, r->multiples[i] * r->train_len);
-        (void)json_object_set_new(loss, length, json_real(r->losses[i]));
+        sia_json_set(&loss, length, json_real(r->losses[i]));
     }
     json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme",
                              r->scheme, "seed", (json_int_t)r->seed, "params", (json_int_t)r->parameters,
                              "train_len", (json_int_t)r->train_len, "loss", loss, "train_seconds", r->seconds,
                              "tokens", (json_int_t)tokens);
-    if (*r->variant) (void)json_object_set_new(json, "variant", json_string(r->variant));
+    if (*r->variant) sia_json_set(&json, "variant", sia_json_text(r->variant));
     return json;
 }
 
@@ -420,7 +432,7 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
         json_t *position = json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", scheme,
                                      "seed", (json_int_t)r.seed, "length", (json_int_t)longest, "bins",
                                      position_bins(by_position, longest));
-        if (*r.variant) (void)json_object_set_new(position, "variant", json_string(r.variant));
+        if (*r.variant) sia_json_set(&position, "variant", sia_json_text(r.variant));
         pthread_mutex_lock(&w->s->lock);
         /* The result comes last: where it is, all of the evaluation is. */
         status = append(w->s, position, err);
@@ -444,7 +456,8 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
     for (char *line = text, *end; !status && line && line < text + bytes; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         if (!end) end = text + bytes;
-        json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *json = NULL;
+        status = parse_line(&json, line, (size_t)(end - line), path, err);
         const json_t *loss = json_object_get(json, "loss");
         json_t *validation = json_object_get(json, "validation");
         int64_t step = json_integer_value(json_object_get(json, "step"));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "train/model_file.h"
@@ -95,21 +96,22 @@ static sia_status stopped(sia_error *err) { return sia_fail(err, SIA_STOPPED, "s
 /* ------------------------------------------------------------------------------------------------ lines */
 
 static sia_status lines_read(state *s, sia_error *err) {
-    struct stat info;
+    bool there = false;
     s->lines = json_array();
     if (!s->lines) return sia_fail_memory(err, 64, "lines");
-    if (stat(s->path, &info) != 0) return SIA_OK;
+    sia_status status = sia_file_there(s->path, &there, err);
+    if (status || !there) return status;
     char *text;
     size_t bytes;
-    sia_status status = sia_file_read(s->path, LINES_MOST, &text, &bytes, err);
+    status = sia_file_read(s->path, LINES_MOST, &text, &bytes, err);
     if (status) return status;
     int number = 1;
     for (char *line = text, *end; !status && line < text + bytes; line = end + 1, number++) {
-        json_error_t at;
+        json_t *object;
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         if (!end) end = text + bytes;
-        json_t *object = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, &at);
-        if (!json_is_object(object))
+        status = sia_json_parse(&object, line, (size_t)(end - line), JSON_REJECT_DUPLICATES, s->path, err);
+        if (status != SIA_MEMORY && !json_is_object(object))
             status = sia_fail(err, SIA_FORMAT, "%s: line %d is no JSON object", s->path, number);
         if (json_array_append_new(s->lines, object) && !status) status = sia_fail_memory(err, 64, "lines");
     }
@@ -186,7 +188,7 @@ static sia_status lines_put(state *s, int64_t length, const sia_retrieval_result
                   (json_int_t)m->train_len, "count", (json_int_t)r->count, "right", (json_int_t)r->right,
                   "steps", (json_int_t)s->settings.steps);
     if (s->now->first_accuracy >= 0)
-        (void)json_object_set_new(line, "learnt", json_boolean(s->now->first_accuracy >= SIA_NEEDLE_LEARNT));
+        sia_json_set(&line, "learnt", json_boolean(s->now->first_accuracy >= SIA_NEEDLE_LEARNT));
     if (!status)
         status = lines_add(s, line, err);
     else
@@ -198,18 +200,19 @@ static sia_status lines_put(state *s, int64_t length, const sia_retrieval_result
 
 static json_t *config_json(const sia_needle_settings *settings) {
     json_t *config = json_object(), *multiples = json_array();
-    sia_fields_write(settings, sia_needle_fields, config);
+    sia_fields_write(settings, sia_needle_fields, &config);
     for (int i = 0; i < SIA_MAX_LENGTHS && settings->multiples[i]; i++)
-        (void)json_array_append_new(multiples, json_integer((json_int_t)settings->multiples[i]));
-    (void)json_object_set_new(config, "multiples", multiples);
+        sia_json_push(&multiples, json_integer((json_int_t)settings->multiples[i]));
+    sia_json_set(&config, "multiples", multiples);
     return config;
 }
 
 static json_t *study_line(const state *s) {
     json_t *line =
-        json_pack("{s:s, s:s, s:s, s:s*, s:o?, s:{}}", "kind", "study", "study", "needle", "version",
-                  sia_version(), "command", s->job->command, "config", config_json(&s->settings), "runs");
-    if (line && s->job->machine) (void)json_object_set_new(line, "machine", json_deep_copy(s->job->machine));
+        json_pack("{s:s, s:s, s:s, s:o*, s:o, s:{}}", "kind", "study", "study", "needle", "version",
+                  sia_version(), "command", s->job->command ? sia_json_text(s->job->command) : NULL, "config",
+                  config_json(&s->settings), "runs");
+    if (s->job->machine) sia_json_set(&line, "machine", json_deep_copy(s->job->machine));
     return line;
 }
 
@@ -241,7 +244,8 @@ static sia_status begin(state *s, sia_error *err) {
     if (!is_kind(first, "study") || !json_is_object(json_object_get(first, "runs")))
         return sia_fail(err, SIA_FORMAT, "%s: line 1 is not that of a needle study", s->path);
     json_t *config = config_json(&s->settings);
-    bool same = config && json_equal(config, json_object_get(first, "config"));
+    if (!config) return sia_fail_memory(err, 4096, "settings");
+    bool same = json_equal(config, json_object_get(first, "config"));
     json_decref(config);
     return same ? SIA_OK
                 : sia_fail(err, SIA_ARGUMENT, "%s: has other settings: a study is resumed as it was begun",

@@ -190,7 +190,7 @@ sia_status sia_checkpoint_save(sia_run *run, int64_t step, const sia_tensor_tabl
     return status;
 }
 
-sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err) {
+sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, int64_t keep, sia_error *err) {
     const char *folder = sia_run_folder(run);
     int64_t *steps, count;
     sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
@@ -198,7 +198,7 @@ sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err) {
     for (int64_t i = count; !status && i-- > 0 && steps[i] > step;)
         status = remove_step(folder, steps[i], err);
     free(steps);
-    return status;
+    return !status && keep ? remove_oldest(folder, keep, step, err) : status;
 }
 
 /* --------------------------------------------------------------------------------------------------- opening */
@@ -243,8 +243,8 @@ static sia_status open_step(sia_checkpoint **result, const char *folder, int64_t
     return status;
 }
 
-/* Damage is what a file holds, or that it is missing. Memory that is short, or a file that cannot be read just now,
- * is none: an older checkpoint would not be the answer, and the newer one would be lost. */
+/* Damage is what a file holds, or that it is missing. Memory that is short, or a file that cannot be read
+ * just now, is none: an older checkpoint would not be the answer, and the newer one would be lost. */
 static bool is_damage(sia_status status, const char *folder, int64_t step, bool model_only) {
     if (status != SIA_FILE) return status == SIA_FORMAT;
     bool missing = false;
@@ -360,7 +360,8 @@ sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *
         for (int64_t i = 0; tables[f] && i < tables[f]->count; i++) {
             const sia_tensor_entry *e = &tables[f]->entries[i];
             const sia_stored_tensor *tensor = sia_safetensors_find(c->files[f], e->name);
-            if (tensor->bytes) memcpy(e->data, tensor->data, tensor->bytes);
+            sia_status status = sia_safetensors_copy(c->files[f], tensor, e->data, err);
+            if (status) return status;
         }
     return SIA_OK;
 }

@@ -55,8 +55,9 @@ sia_status sia_checkpoint_save(sia_run *run, int64_t step, const sia_tensor_tabl
                                const sia_tensor_table *optimizer, const sia_pair *metadata, int64_t pairs,
                                int64_t keep, sia_error *err);
 
-/* Removes the checkpoints of larger steps: a run that goes on from an older one leaves them behind. */
-sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, sia_error *err);
+/* Removes the checkpoints of larger steps: a run that goes on from an older one leaves them behind. And
+ * those beyond `keep`, which a save that was stopped after its success may have left. */
+sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, int64_t keep, sia_error *err);
 
 /* -------------------------------------------------------------------------------------------------- loading */
 
@@ -85,8 +86,9 @@ const char *sia_checkpoint_metadata(const sia_checkpoint *c, const char *key); /
 /* Why a newer checkpoint was skipped, a sentence for a person; NULL when this is the newest. */
 const char *sia_checkpoint_skipped(const sia_checkpoint *c);
 
-/* Copies the tensors. Both files must hold the tensors of their table, no more, no fewer, each a float32 of
- * the table's shape; else SIA_FORMAT, and no data was touched. A NULL table leaves its file unread. */
+/* Copies the tensors. Both files must hold the tensors of their table, no more, no fewer, each a float32
+ * of the table's shape; else SIA_FORMAT, and no data was touched. A file that someone cuts meanwhile is
+ * SIA_FILE, and the data is of no use then. A NULL table leaves its file unread. */
 sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *model,
                                const sia_tensor_table *optimizer, sia_error *err);
 

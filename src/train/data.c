@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/harmless.h"
+#include "base/json.h"
 #include "data/inputs.h"
 #include "data/pack.h"
 #include "data/source.h"
@@ -23,6 +25,10 @@ enum {
     SHARD_TOKENS = 100000000,
 };
 
+/* Of generated text that a description may ask for: what TOKENS_MOST can come to and more, and no more
+ * than a machine can hold. */
+#define WORDS_MOST INT64_C(4000000000)
+
 static bool ends_in(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
     return length >= tail && !strcmp(text + length - tail, end);
@@ -34,7 +40,8 @@ static sia_status open_generated(sia_train_data *d, int threads, sia_error *err)
     json_int_t seed, words, documents, val_documents;
     if (json_unpack(d->description, "{s:I, s:I, s:I, s:I}", "seed", &seed, "words", &words, "documents",
                     &documents, "val_documents", &val_documents) ||
-        seed < 0 || words < 1 || words > 1 << 30 || documents < 1 || val_documents < 1)
+        seed < 0 || words < 1 || words > 1 << 30 || documents < 1 || val_documents < 1 ||
+        documents > WORDS_MOST / words || val_documents > WORDS_MOST / words)
         return sia_fail(err, SIA_FORMAT, "config.json: the generated text is not described in full");
     sia_status status =
         sia_corpus_generate(&d->train, d->tokenizer, (uint64_t)seed, 0, documents, words, threads, err);
@@ -82,8 +89,9 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
     char *path = inside ? sia_folder_path(folder, named) : strdup(named ? named : "");
     char *tokenizer = sia_folder_path(folder, "tokenizer.json");
     sia_status status = path && tokenizer ? SIA_OK : sia_fail_memory(err, strlen(folder) + 16, "path");
-    if (!status && sia_folder_holds(folder, "tokenizer.json"))
-        status = sia_tokenizer_open(&d->tokenizer, tokenizer, err);
+    bool there = false;
+    if (!status) status = sia_file_there(tokenizer, &there, err);
+    if (!status && there) status = sia_tokenizer_open(&d->tokenizer, tokenizer, err);
     if (!status && !d->tokenizer && strcmp(kind, "shards") != 0)
         status = sia_fail(err, SIA_FILE, "%s: no tokenizer.json", folder);
     if (!status) {
@@ -115,12 +123,15 @@ char *sia_train_data_text(const sia_train_data *d, char *text, size_t room) {
     const char *kind = json_string_value(json_object_get(d->description, "kind"));
     const char *from = json_string_value(json_object_get(d->description, "from"));
     const char *path = json_string_value(json_object_get(d->description, "path"));
+    /* What a description says of itself counts only for data inside the run or its study: a file elsewhere is
+     * named as it is. */
+    bool inside = path && (!strcmp(path, "data") || !strcmp(path, "../../data"));
     if (kind && !strcmp(kind, "generated"))
         (void)snprintf(text, room, "generated text, seed %lld",
                        (long long)json_integer_value(json_object_get(d->description, "seed")));
     else
-        (void)snprintf(text, room, "%s", from ? from : path ? path : "");
-    return text;
+        (void)snprintf(text, room, "%s", from && inside ? from : path ? path : "");
+    return sia_harmless(text, strlen(text), "");
 }
 
 /* ------------------------------------------------------------------------------------------------ tokenizers */
@@ -312,15 +323,16 @@ static sia_status check_source(const sia_data_source *s, sia_error *err) {
 /* What a run was begun with, as it was named, so that a resume under other names is noticed. */
 static json_t *names_of(const sia_data_source *s) {
     json_t *names = json_object(), *files = json_array();
-    for (int i = 0; i < s->count; i++) (void)json_array_append_new(files, json_string(s->paths[i]));
-    (void)json_object_set_new(names, "files", files);
-    if (s->val) (void)json_object_set_new(names, "val", json_string(s->val));
-    if (s->tokenizer) (void)json_object_set_new(names, "tokenizer", json_string(s->tokenizer));
+    for (int i = 0; i < s->count; i++) sia_json_push(&files, sia_json_text(s->paths[i]));
+    sia_json_set(&names, "files", files);
+    if (s->val) sia_json_set(&names, "val", sia_json_text(s->val));
+    if (s->tokenizer) sia_json_set(&names, "tokenizer", sia_json_text(s->tokenizer));
     return names;
 }
 
 sia_status sia_train_data_same(const json_t *description, const sia_data_source *s, sia_error *err) {
     json_t *now = names_of(s), *files = json_object_get(now, "files");
+    if (!now) return sia_fail_memory(err, 256, "names");
     const json_t *then = json_object_get(description, "names");
     const char *other = NULL;
     if (json_array_size(files) && !json_equal(files, json_object_get(then, "files"))) other = s->paths[0];
@@ -354,7 +366,8 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
     }
     if (!status && tokenizer) status = sia_train_tokenizer_save(tokenizer, folder, err);
     sia_tokenizer_close(tokenizer);
-    if (!status) (void)json_object_set_new(description, "names", names_of(s));
+    if (!status) sia_json_set(&description, "names", names_of(s));
+    if (!status && !description) status = sia_fail_memory(err, 256, "description");
     if (!status) status = sia_train_data_open(d, description, folder, s->threads, err);
     json_decref(description);
     if (!status) status = fit_vocabulary(settings, s, sia_corpus_vocabulary(d->train), err);

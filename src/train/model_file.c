@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/safetensors.h"
 
 sia_tensor_entry *sia_model_entries(const sia_model *m) {
@@ -31,18 +32,20 @@ static double data_bytes(const sia_safetensors *file) {
     return bytes;
 }
 
-/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs nothing: it
- * has to fit the data that the file really holds. */
+/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs
+ * nothing: it has to fit the data that the file really holds. */
 static sia_status model_of(sia_model **m, const sia_safetensors *file, const char *path, int threads,
                            sia_error *err) {
     const char *text = sia_safetensors_metadata(file, "model");
     if (!text) return sia_fail(err, SIA_FORMAT, "%s: its metadata has no 'model': not a model of sia", path);
-    json_error_t at;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &at);
-    if (!json) return sia_fail(err, SIA_FORMAT, "%s: the model in its metadata: %s", path, at.text);
+    json_t *json;
     sia_model_config config = {0};
     sia_scheme scheme;
-    sia_status status = sia_model_config_read(&config, json, path, err);
+    json_error_t at;
+    sia_status status = sia_json_load(&json, text, strlen(text), JSON_REJECT_DUPLICATES, &at);
+    if (status == SIA_MEMORY) return sia_fail_memory(err, strlen(text), path);
+    if (status) return sia_fail(err, SIA_FORMAT, "%s: the model in its metadata: %s", path, at.text);
+    status = sia_model_config_read(&config, json, path, err);
     json_decref(json);
     if (!status) status = sia_model_config_complete(&config, err);
     if (!status) status = sia_scheme_parse(config.scheme, &scheme, err);
@@ -84,7 +87,7 @@ static sia_status copy_tensors(sia_model *m, const sia_safetensors *file, const 
         const sia_stored_tensor *tensor;
         status = sia_safetensors_want(file, entries[i].name, SIA_DTYPE_F32, entries[i].dims, entries[i].shape,
                                       &tensor, err);
-        if (!status) memcpy(entries[i].data, tensor->data, tensor->bytes);
+        if (!status) status = sia_safetensors_copy(file, tensor, entries[i].data, err);
     }
     sia_free(entries);
     return status;
@@ -122,6 +125,16 @@ static int64_t step_in_name(const char *path) {
     return (*end == 0 || *end == '/') && end > name + 5 ? number : -1;
 }
 
+/* The folder of the run that a file belongs to: RUN for RUN/step-000500/model.safetensors, else the folder
+ * that it is in. */
+static char *home_of_file(const char *path) {
+    char *folder = above(path);
+    if (!folder || step_in_name(folder) < 0) return folder;
+    char *run = above(folder);
+    free(folder);
+    return run;
+}
+
 sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t *step, char **run,
                           sia_error *err) {
     *m = NULL;
@@ -129,26 +142,15 @@ sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t 
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
     bool folder = S_ISDIR(info.st_mode);
     int64_t number = folder ? step_in_name(path) : -1;
-    char *home;
-    sia_status status;
-    if (!folder) {
-        char *step_folder = above(path);
-        home = step_folder && step_in_name(step_folder) >= 0 ? above(step_folder)
-                                                             : strdup(step_folder ? step_folder : ".");
-        free(step_folder);
+    char *home = !folder ? home_of_file(path) : number >= 0 ? above(path) : strdup(path);
+    sia_status status = home ? SIA_OK : sia_fail_memory(err, strlen(path), path);
+    sia_checkpoint_choice given = {.step = number, .model_only = true},
+                          newest = {.newest = true, .skip_damaged = true, .model_only = true};
+    if (!status && !folder)
         status = load_file(m, path, threads, step, err);
-    } else if (number >= 0) {
-        home = above(path);
-        status =
-            load_checkpoint(m, home ? home : ".",
-                            &(sia_checkpoint_choice){.step = number, .model_only = true}, threads, step, err);
-    } else {
-        home = strdup(path);
-        status = load_checkpoint(
-            m, path, &(sia_checkpoint_choice){.newest = true, .skip_damaged = true, .model_only = true},
-            threads, step, err);
-    }
-    if (!status && run && home) {
+    else if (!status)
+        status = load_checkpoint(m, home, number >= 0 ? &given : &newest, threads, step, err);
+    if (!status && run) {
         *run = home;
         home = NULL;
     }

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 
 struct sia_run {
     char *folder;
@@ -32,12 +33,25 @@ struct sia_run {
 static const char *const log_names[SIA_RUN_LOGS] = {"metrics.jsonl", "eval.jsonl", "compare.jsonl",
                                                     "needle.jsonl"};
 
+/* What is written into the folder of a run or a study, beside the logs. */
+static const char *const other_names[] = {"lock",           "config.json", "study.json",
+                                          "tokenizer.json", "data",        "runs"};
+
 /* ---------------------------------------------------------------------------------------------- the folder */
+
+/* A folder may come from someone else. */
+static sia_status refuse_links(const char *folder, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < SIA_RUN_LOGS; i++) status = sia_link_refuse(folder, log_names[i], err);
+    for (size_t i = 0; !status && i < sizeof other_names / sizeof *other_names; i++)
+        status = sia_link_refuse(folder, other_names[i], err);
+    return status;
+}
 
 /* The holder's number is in the file for the sentence alone; it is the lock that counts, and the file stays
  * for ever: one who removed it could hold the lock of a file that is gone. */
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
-    run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (run->lock < 0) return sia_fail_file(err, path);
     int result;
     do result = flock(run->lock, LOCK_EX | LOCK_NB);
@@ -73,8 +87,10 @@ static sia_status look_for_others(sia_run *run, sia_error *err) {
 /* A process that was killed while it wrote a line left the start of it. */
 static sia_status cut_partial_line(const char *path, sia_error *err) {
     sia_map map;
-    if (access(path, F_OK) != 0) return SIA_OK;
-    sia_status status = sia_map_open(&map, path, err);
+    bool there;
+    sia_status status = sia_file_there(path, &there, err);
+    if (status || !there) return status;
+    status = sia_map_open(&map, path, err);
     if (status) return status;
     size_t whole = map.size, size = map.size;
     while (whole && map.bytes[whole - 1] != '\n') whole--;
@@ -85,6 +101,7 @@ static sia_status cut_partial_line(const char *path, sia_error *err) {
 
 static sia_status open_folder(sia_run *run, sia_error *err) {
     sia_status status = sia_folder_ensure(run->folder, err);
+    if (!status) status = refuse_links(run->folder, err);
     char *lock = sia_folder_path(run->folder, "lock");
     if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
     free(lock);
@@ -154,7 +171,8 @@ sia_status sia_run_append(sia_run *run, sia_run_log log, const char *line, sia_e
     const char *path = run->logs[log].path;
     if (strchr(line, '\n'))
         return sia_fail(err, SIA_ARGUMENT, "%s: a line with a line end in it: want one line", path);
-    if (run->logs[log].fd < 0) run->logs[log].fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (run->logs[log].fd < 0)
+        run->logs[log].fd = sia_fd_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     if (run->logs[log].fd < 0) return sia_fail_file(err, path);
     return write_line(run->logs[log].fd, path, line, err);
 }
@@ -173,8 +191,9 @@ sia_status sia_run_sync(sia_run *run, sia_error *err) {
 /* Whether a line belongs to a step that will come again. */
 static sia_status read_step(const char *line, size_t length, const char *path, int64_t number, int64_t step,
                             bool *later, sia_error *err) {
-    json_error_t where;
-    json_t *object = json_loadb(line, length, 0, &where);
+    json_t *object;
+    sia_status status = sia_json_parse(&object, line, length, 0, path, err);
+    if (status == SIA_MEMORY) return status;
     if (!json_is_object(object)) {
         json_decref(object);
         return sia_fail(err, SIA_FORMAT, "%s: line %lld: want a JSON object", path, (long long)number);
@@ -209,8 +228,10 @@ static sia_status rewind_log(const char *path, int64_t step, sia_error *err) {
     sia_map map;
     sia_output *out = NULL;
     int64_t dropped = 0;
-    if (access(path, F_OK) != 0) return SIA_OK;
-    sia_status status = sia_map_open(&map, path, err);
+    bool there;
+    sia_status status = sia_file_there(path, &there, err);
+    if (status || !there) return status;
+    status = sia_map_open(&map, path, err);
     if (status) return status;
     status = copy_lines(&map, path, step, NULL, &dropped, err);
     if (!status && dropped) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 #define AT(field) offsetof(sia_training_settings, field)
 const sia_field sia_training_fields[] = {
@@ -127,11 +128,11 @@ sia_schedule sia_settings_schedule(const sia_settings *s) {
 
 json_t *sia_settings_json(const sia_settings *s) {
     json_t *training = json_object(), *multiples = json_array();
-    sia_fields_write(&s->training, sia_training_fields, training);
+    sia_fields_write(&s->training, sia_training_fields, &training);
     for (int i = 0; i < SIA_MAX_LENGTHS && s->training.multiples[i]; i++)
-        (void)json_array_append_new(multiples, json_integer((json_int_t)s->training.multiples[i]));
-    (void)json_object_set_new(training, "multiples", multiples);
-    return json_pack("{s:o?, s:o?}", "model", sia_model_config_json(&s->model), "training", training);
+        sia_json_push(&multiples, json_integer((json_int_t)s->training.multiples[i]));
+    sia_json_set(&training, "multiples", multiples);
+    return json_pack("{s:o, s:o}", "model", sia_model_config_json(&s->model), "training", training);
 }
 
 static sia_status read_multiples(sia_training_settings *t, const json_t *list, const char *name,

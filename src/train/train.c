@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 #include "model/validation.h"
 #include "train/model_file.h"
 
@@ -56,12 +57,10 @@ static int tell(state *s, sia_train_event event) {
 sia_status sia_train_config_read(const char *folder, sia_settings *settings, json_t **data, sia_error *err) {
     char *path = sia_folder_path(folder, "config.json"), *text = NULL;
     size_t bytes;
-    json_error_t at;
     json_t *json = NULL;
     sia_status status =
         path ? sia_file_read(path, CONFIG_MOST, &text, &bytes, err) : sia_fail_memory(err, 16, "path");
-    if (!status && !(json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at)))
-        status = sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+    if (!status) status = sia_json_parse(&json, text, bytes, JSON_REJECT_DUPLICATES, path, err);
     *settings = (sia_settings){0};
     if (!status) status = sia_settings_read(settings, json, path, err);
     if (!status) status = sia_settings_complete(settings, err);
@@ -74,9 +73,9 @@ sia_status sia_train_config_read(const char *folder, sia_settings *settings, jso
 
 static sia_status config_write(const state *s, sia_error *err) {
     json_t *json = sia_settings_json(&s->settings);
-    (void)json_object_set(json, "data", s->data->description);
-    (void)json_object_set_new(json, "version", json_string(sia_version()));
-    if (s->job->command) (void)json_object_set_new(json, "command", json_string(s->job->command));
+    sia_json_set(&json, "data", json_incref(s->data->description));
+    sia_json_set(&json, "version", json_string(sia_version()));
+    if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     char *path = sia_folder_path(s->job->folder, "config.json");
     json_decref(json);
@@ -93,9 +92,10 @@ static sia_status same_settings(const state *s, sia_error *err) {
     sia_status status = sia_train_config_read(s->job->folder, &found, NULL, err);
     if (status) return status;
     json_t *a = sia_settings_json(&found), *b = sia_settings_json(&s->settings);
-    bool same = a && b && json_equal(a, b);
+    bool made = a && b, same = made && json_equal(a, b);
     json_decref(a);
     json_decref(b);
+    if (!made) return sia_fail_memory(err, 4096, "settings");
     return same ? SIA_OK
                 : sia_fail(err, SIA_ARGUMENT,
                            "%s: its config.json has other settings: a run is resumed as it was begun",
@@ -151,7 +151,8 @@ static sia_status load(state *s, char **note, sia_error *err) {
                                                       &(sia_tensor_table){optimizer, states}, err)
                                 : sia_fail_memory(err, 4096, "checkpoint");
     s->step = sia_checkpoint_step(c);
-    if (sia_checkpoint_skipped(c)) *note = strdup(sia_checkpoint_skipped(c));
+    if (!status && sia_checkpoint_skipped(c) && !(*note = strdup(sia_checkpoint_skipped(c))))
+        status = sia_fail_memory(err, 512, "checkpoint");
     sia_checkpoint_close(c);
     sia_free(model);
     sia_free(optimizer);
@@ -222,7 +223,7 @@ static sia_status validate(state *s, sia_error *err) {
         if (status) break;
         losses[i] = result.loss;
         (void)snprintf(name, sizeof name, "%" PRId64, t->multiples[i] * s->batches.length);
-        (void)json_object_set_new(table, name, json_real(result.loss));
+        sia_json_set(&table, name, json_real(result.loss));
     }
     if (!status)
         status = log_line(s, json_pack("{s:I, s:O}", "step", (json_int_t)s->step, "validation", table), err);
@@ -241,7 +242,11 @@ static sia_status validated(const state *s, bool *found, sia_error *err) {
     for (char *line = text, *end; !status && line < text + bytes; line = end + 1) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));
         if (!end) end = text + bytes;
-        json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+        json_t *json;
+        sia_error wrong;
+        /* A line that is no JSON is no validation either; sia_run_rewind says more of it. */
+        if (sia_json_parse(&json, line, (size_t)(end - line), 0, path, &wrong) == SIA_MEMORY)
+            status = sia_fail(err, SIA_MEMORY, "%s", wrong.text);
         if (json_object_get(json, "validation") &&
             json_integer_value(json_object_get(json, "step")) == s->step)
             *found = true;
@@ -376,8 +381,9 @@ static size_t bytes_of(const state *s) {
 }
 
 static sia_status start(state *s, sia_error *err) {
-    bool begun = sia_folder_holds(s->job->folder, "config.json");
-    sia_status status = begin(s, begun, err);
+    bool begun;
+    sia_status status = sia_folder_look(s->job->folder, "config.json", &begun, err);
+    if (!status) status = begin(s, begun, err);
     if (status) return status;
     s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);
     if (!s->rows) return sia_fail_memory(err, 4096, "batch");
@@ -387,14 +393,15 @@ static sia_status start(state *s, sia_error *err) {
         status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
                                     s->job->fill ? s->job->fill_context : s, err);
     if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
-    /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find them. */
+    /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find
+     * them. */
     if (!status && !begun && s->job->initial) status = save(s, err);
     /* The last thing that a start does: one that failed leaves a folder in which a run can be begun. */
     if (!status && !begun) status = config_write(s, err);
     char *note = NULL;
     if (!status) status = load(s, &note, err);
     if (!status) status = sia_run_rewind(s->run, s->step, err);
-    if (!status) status = sia_checkpoint_rewind(s->run, s->step, err);
+    if (!status) status = sia_checkpoint_rewind(s->run, s->step, s->settings.training.keep, err);
     s->first_step = s->step;
     if (!status)
         (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_STARTED,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whole reports: from sample folders and from hostile ones. What the page says is checked against numbers that were
- * worked out by hand. */
+ * Whole reports: from sample folders and from hostile ones. What the page says is checked against numbers
+ * that were worked out by hand. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <math.h>
@@ -101,8 +101,8 @@ static void sample_pages(void **state) {
 
 /* ------------------------------------------------------------------------------------------------ what it says */
 
-/* Two seeds. At 100 tokens (1x): rope 3.0 and 3.2, prope 3.3 and 3.3, alibi 3.11 and 3.15; in the paper prope is below rope
- * by .001, alibi above both. Means 3.1, 3.3, 3.13; errors .1, 0, .02. */
+/* Two seeds. At 100 tokens (1x): rope 3.0 and 3.2, prope 3.3 and 3.3, alibi 3.11 and 3.15; in the paper
+ * prope is below rope by .001, alibi above both. Means 3.1, 3.3, 3.13; errors .1, 0, .02. */
 static const char order_study[] =
     "{\"kind\":\"study\",\"train_len\":100}\n"
     "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"100\":3.0,\"400\":4}}\n"
@@ -196,7 +196,7 @@ static void means(void **state) {
     assert_int_equal(g.groups[1].count, 2);
     assert_true(g.groups[1].mean[0] == 3 && g.groups[1].error[0] == 1 && g.groups[1].seeds[0] == 2);
     assert_true(g.groups[1].mean[1] == 1 && isnan(g.groups[1].error[1]));
-    sia_gather_free(&g);
+    sia_gather_free(&g, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------ hostile input */

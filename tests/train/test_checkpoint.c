@@ -174,12 +174,12 @@ static void test_order(void **state) {
     OK(save(run, 999999999999999999, 0, &said));
     STEPS(folder, 20, 999999, 1000000, 999999999999999999);
     assert_int_equal(load(folder, &newest, &said), 999999999999999999);
-    OK(sia_checkpoint_rewind(run, 1000000, &said));
+    OK(sia_checkpoint_rewind(run, 1000000, 0, &said));
     assert_int_equal(load(folder, &newest, &said), 1000000);
-    OK(sia_checkpoint_rewind(run, 999999, &said));
+    OK(sia_checkpoint_rewind(run, 999999, 0, &said));
     STEPS(folder, 20, 999999);
-    OK(sia_checkpoint_rewind(run, 20, &said));
-    OK(sia_checkpoint_rewind(run, 20, &said));
+    OK(sia_checkpoint_rewind(run, 20, 0, &said));
+    OK(sia_checkpoint_rewind(run, 20, 0, &said));
     STEPS(folder, 20);
     sia_run_close(run);
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/harmless.h"
+
+/* jansson needs some ten bytes for each of the file, in the worst case (an array of small numbers) forty. */
+enum { BYTES_FOR_ONE = 40, BYTES_BESIDE = 1 << 16 };
+
+/* Whether there is memory for what a file of this size can become. */
+static bool has_memory(size_t size) {
+    void *probe =
+        size < SIZE_MAX / BYTES_FOR_ONE - BYTES_BESIDE ? malloc(size * BYTES_FOR_ONE + BYTES_BESIDE) : NULL;
+    free(probe);
+    return probe != NULL;
+}
+
+sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t flags, json_error_t *at) {
+    *json = NULL;
+    /* Asked before, for jansson (2.14) reads outside of its buffers once an allocation has failed within it. */
+    if (!has_memory(size)) return SIA_MEMORY;
+    *json = json_loadb(bytes, size, flags, at);
+    if (*json) return SIA_OK;
+    /* "invalid token" is what jansson says of a string that it has no memory for. Only a failure where
+     * there is memory is one of the file. */
+    if (!has_memory(size)) return SIA_MEMORY;
+    *json = json_loadb(bytes, size, flags, at);
+    return *json ? SIA_OK : SIA_FORMAT;
+}
+
+sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t flags, const char *name,
+                          sia_error *err) {
+    json_error_t at;
+    sia_status status = sia_json_load(json, bytes, size, flags, &at);
+    if (status == SIA_MEMORY) return sia_fail_memory(err, size, name);
+    return status ? sia_fail(err, SIA_FORMAT, "%s: line %d: %s", name, at.line, at.text) : SIA_OK;
+}
+
+static void keep(json_t **to, int failed) {
+    if (!failed) return;
+    json_decref(*to);
+    *to = NULL;
+}
+
+void sia_json_set(json_t **to, const char *key, json_t *value) {
+    keep(to, json_object_set_new(*to, key, value));
+}
+
+void sia_json_push(json_t **to, json_t *value) { keep(to, json_array_append_new(*to, value)); }
+
+json_t *sia_json_text(const char *text) {
+    json_t *made = json_string(text);
+    if (made) return made;
+    char *copy = strdup(text);
+    if (copy) {
+        (void)sia_harmless(copy, strlen(copy), "\t\n\r");
+        made = json_string(copy);
+    }
+    free(copy);
+    return made;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * JSON without silent losses. jansson says the same of a file that is wrong and of memory that ran out, and a value that
+ * found no memory is left out of its object without a word.
+ *
+ *     if (sia_json_parse(&json, bytes, size, JSON_REJECT_DUPLICATES, "config.json", err)) return err->status;
+ *
+ *     json_t *line = json_object();
+ *     sia_json_set(&line, "step", json_integer(500));
+ *     sia_json_set(&line, "command", sia_json_text(command));
+ *     if (!line) return sia_fail_memory(...);                        one check sees all that went before */
+#ifndef SIA_BASE_JSON_H
+#define SIA_BASE_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "sia.h"
+
+/* SIA_FORMAT, and *at says where and why; SIA_MEMORY only where memory is what was missing: a checkpoint
+ * must not be taken for damaged because of it. Without a sentence. *json is NULL on failure. */
+sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t flags, json_error_t *at);
+
+/* The same with a sentence: "config.json: line 3: '}' expected near ','". */
+sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t flags, const char *name,
+                          sia_error *err);
+
+/* Adds to an object, to the end of an array; takes value. On failure (value NULL too) *to is released and
+ * becomes NULL, and stays so. */
+void sia_json_set(json_t **to, const char *key, json_t *value);
+void sia_json_push(json_t **to, json_t *value);
+
+/* A text; bytes that are no UTF-8 become question marks. NULL without memory. */
+json_t *sia_json_text(const char *text);
+
+#endif

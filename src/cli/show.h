@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What goes to a terminal and was not written by us: names of files and folders, texts of tokens, descriptions in a run's
+ * config.json. An escape sequence in it must not reach the terminal.
+ *
+ *     fprintf(stderr, "%s: %lld steps\n", cli_shown(path), steps); */
+#ifndef SIA_CLI_SHOW_H
+#define SIA_CLI_SHOW_H
+
+#include <stddef.h>
+
+/* text, harmless (base/harmless.h), at most 511 bytes of it; good until this thread has asked for eight
+ * more. */
+const char *cli_shown(const char *text);
+
+/* For json_dumps and its kin when the object goes to stdout: on a terminal all but ASCII is escaped. */
+size_t cli_json_flags(void);
+
+#endif
