@@ -72,6 +72,14 @@ sia_status sia_training_create(sia_training **t, sia_model *m, int64_t batch, in
 void sia_training_destroy(sia_training *t);
 size_t sia_training_bytes(const sia_training *t);
 
+/* From now on a run takes so many sequences, at most as many as it was created for. */
+sia_status sia_training_resize(sia_training *t, int64_t batch, sia_error *err);
+
+/* Called by a run on its way back: the gradients of parameters first .. first + count - 1 of the table are whole.
+ * count 0: nothing new, a moment to move other things on. What fails here ends the run. NULL: nobody watches. */
+typedef sia_status sia_gradient_ready(void *context, int first, int count, sia_error *err);
+void sia_training_watch(sia_training *t, sia_gradient_ready *ready, void *context);
+
 /* Forward and backward over ids [batch, length], targets the same shape (SIA_NO_TARGET: not scored).
  * Gradients of scale * (sum of the losses) are written into the parameters' gradients, or added to them where
  * add is set. *sum is the sum of the losses, *scored how many there were. */

@@ -93,8 +93,12 @@ sia_status sia_training_create(sia_training **out, sia_model *m, int64_t batch, 
                         (long long)batch, (long long)length, (long long)SIA_MAX_POSITION);
     sia_training *t = sia_alloc(1, sizeof *t);
     if (!t) return sia_fail_memory(err, sizeof *t, "training");
-    *t = (sia_training){
-        .m = m, .batch = batch, .length = length, .tokens = batch * length, .recompute = recompute};
+    *t = (sia_training){.m = m,
+                        .batch = batch,
+                        .most = batch,
+                        .length = length,
+                        .tokens = batch * length,
+                        .recompute = recompute};
     t->span = (sia_span){.batch = batch, .q_len = length, .k_len = length};
     t->layers = sia_alloc((size_t)m->config.layers, sizeof *t->layers);
     sia_status status = t->layers ? SIA_OK : sia_fail_memory(err, sizeof *t->layers, "training");
@@ -124,6 +128,20 @@ void sia_training_destroy(sia_training *t) {
 }
 
 size_t sia_training_bytes(const sia_training *t) { return t->bytes; }
+
+sia_status sia_training_resize(sia_training *t, int64_t batch, sia_error *err) {
+    if (batch < 1 || batch > t->most)
+        return sia_fail(err, SIA_ARGUMENT, "batch of %lld sequences: want 1 to %lld", (long long)batch,
+                        (long long)t->most);
+    t->batch = t->span.batch = batch;
+    t->tokens = batch * t->length;
+    return SIA_OK;
+}
+
+void sia_training_watch(sia_training *t, sia_gradient_ready *ready, void *context) {
+    t->ready = ready;
+    t->ready_context = context;
+}
 
 /* ------------------------------------------------------------------------------------------------ blocks of tokens */
 
@@ -299,23 +317,35 @@ static sia_status backward_attention(sia_training *t, int layer, bool add, sia_e
     return status;
 }
 
+/* `count` parameters of the table from this one on. */
+static sia_status tell_ready(sia_training *t, const sia_parameter *first, int count, sia_error *err) {
+    if (!t->ready) return SIA_OK;
+    return t->ready(t->ready_context, (int)(first - t->m->parameters.list), count, err);
+}
+
 static sia_status backward_layer(sia_training *t, int layer, bool add, sia_error *err) {
     const sia_layer *l = &t->layers[layer];
     sia_status status = t->recompute ? compute_again(t, layer, err) : SIA_OK;
     if (status) return status;
     each_block(t, layer, backward_mlp_rows);
+    status = tell_ready(t, weight(t, layer, SIA_KIND_O), 0, err);
+    if (status) return status;
     const sia_gradient_of mlp[] = {{weight(t, layer, SIA_KIND_OUT), t->dx, l->h},
                                    {weight(t, layer, SIA_KIND_IN), t->dh, l->y2},
                                    {weight(t, layer, SIA_KIND_O), t->dmid, l->z}};
     sia_training_gradients(t, mlp, 3, t->tokens, add);
-    status = backward_attention(t, layer, add, err);
+    status = tell_ready(t, weight(t, layer, SIA_KIND_O), 3, err); /* o, in, out */
+    if (!status) status = backward_attention(t, layer, add, err);
+    if (!status) status = tell_ready(t, weight(t, layer, SIA_KIND_Q), 0, err);
     if (status) return status;
     each_block(t, layer, backward_attention_rows);
     const sia_gradient_of attention[] = {{weight(t, layer, SIA_KIND_Q), t->dq, l->y1},
                                          {weight(t, layer, SIA_KIND_K), t->dk, l->y1},
                                          {weight(t, layer, SIA_KIND_V), t->dv, l->y1}};
     sia_training_gradients(t, attention, 3, t->tokens, add);
-    return SIA_OK;
+    status = tell_ready(t, weight(t, layer, SIA_KIND_Q), 3, err); /* q, k, v */
+    if (!status && logn_of(t, layer)) status = tell_ready(t, weight(t, layer, SIA_KIND_LOGN), 1, err);
+    return status;
 }
 
 /* dx becomes the gradient of the embedding's row of each token. */
@@ -366,11 +396,12 @@ sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t
     status = forward(t, err);
     if (status) return status;
     sia_training_loss(t, targets, scale, add, sum, scored);
+    status = tell_ready(t, sia_unembedding(&t->m->parameters), 1, err);
     for (int layer = t->m->config.layers - 1; !status && layer >= 0; layer--)
         status = backward_layer(t, layer, add, err);
     if (status) return status;
     each_block(t, 0, backward_embedding_rows);
     int64_t tasks = (t->m->config.width + EMBEDDING_COLUMNS - 1) / EMBEDDING_COLUMNS;
     sia_parallel(t->m->threads, tasks, scatter_task, &(scatter){t, add});
-    return SIA_OK;
+    return tell_ready(t, sia_embedding(&t->m->parameters), 1, err);
 }

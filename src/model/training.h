@@ -19,6 +19,7 @@ typedef struct sia_layer {
 struct sia_training {
     sia_model *m;
     int64_t batch, length, tokens;
+    int64_t most; /* sequences that there is room for */
     sia_span span;
     bool recompute;
     sia_layer *layers;
@@ -27,6 +28,8 @@ struct sia_training {
     float *dx, *dmid, *dh, *dz, *dq, *dk, *dv, *dlogn;
     float *losses, *logits;
     void *attention_work;
+    sia_gradient_ready *ready; /* or NULL */
+    void *ready_context;
     float *scratch; /* [threads][worker_floats] */
     int64_t worker_floats;
     void *memory;

@@ -9,6 +9,7 @@
 typedef struct buffers {
     uint32_t *ids;
     float *losses;
+    double *means; /* [windows] */
 } buffers;
 
 /* The sum of the losses of one part of a window. */
@@ -36,21 +37,35 @@ static sia_status part_loss(sia_session *s, const sia_validation *v, int64_t win
     return SIA_OK;
 }
 
+/* Mean losses of the windows that are this rank's; those of others are 0. */
+static sia_status own_windows(sia_session *s, const sia_validation *v, buffers room, double *means,
+                              sia_error *err) {
+    for (int64_t w = sia_comm_rank(v->comm); w < sia_windows_count(v->windows); w += sia_comm_size(v->comm)) {
+        double part;
+        for (int64_t p = 0; p < v->parts; p++) {
+            sia_status status = part_loss(s, v, w, p, room, &part, err);
+            if (status) return status;
+            means[w] += part;
+        }
+        means[w] /= (double)v->length;
+    }
+    return SIA_OK;
+}
+
+/* Sums go over all windows in their order: the same bits on any number of ranks, but for by_position. */
 static sia_status all_windows(sia_session *s, const sia_validation *v, buffers room,
                               sia_validation_result *result, sia_error *err) {
     int64_t windows = sia_windows_count(v->windows), n = v->length / v->parts;
     double sum = 0, squares = 0;
+    sia_status status = own_windows(s, v, room, room.means, err);
+    status = sia_comm_agree(v->comm, status, err);
+    if (!status) status = sia_comm_sum(v->comm, room.means, windows, err);
+    if (!status && v->by_position) status = sia_comm_sum(v->comm, v->by_position, n, err);
+    if (status) return status;
     for (int64_t w = 0; w < windows; w++) {
-        double window = 0, part;
-        for (int64_t p = 0; p < v->parts; p++) {
-            sia_status status = part_loss(s, v, w, p, room, &part, err);
-            if (status) return status;
-            window += part;
-        }
-        window /= (double)v->length;
-        if (v->by_window) v->by_window[w] = window;
-        sum += window;
-        squares += window * window;
+        if (v->by_window) v->by_window[w] = room.means[w];
+        sum += room.means[w];
+        squares += room.means[w] * room.means[w];
     }
     double mean = sum / (double)windows, spread = squares / (double)windows - mean * mean;
     *result = (sia_validation_result){.loss = mean, .tokens = windows * v->length};
@@ -65,15 +80,20 @@ sia_status sia_validate(sia_model *m, const sia_validation *v, sia_validation_re
         return sia_fail(err, SIA_ARGUMENT, "%lld parts: want a divisor of the window's %lld tokens",
                         (long long)v->parts, (long long)v->length);
     int64_t n = v->length / v->parts;
-    buffers room = {sia_alloc((size_t)n + 1, sizeof(uint32_t)), sia_alloc((size_t)n, sizeof(float))};
+    int64_t windows = sia_windows_count(v->windows);
+    buffers room = {sia_alloc((size_t)n + 1, sizeof(uint32_t)), sia_alloc((size_t)n, sizeof(float)),
+                    sia_alloc((size_t)windows, sizeof(double))};
     sia_session *s = NULL;
-    sia_status status =
-        room.ids && room.losses ? SIA_OK : sia_fail_memory(err, (size_t)n * sizeof(float), "validation");
+    sia_status status = room.ids && room.losses && room.means
+                            ? SIA_OK
+                            : sia_fail_memory(err, (size_t)n * sizeof(float), "validation");
     if (!status) status = sia_session_create(&s, m, v->cache, err);
+    status = sia_comm_agree(v->comm, status, err);
     if (!status && v->by_position) memset(v->by_position, 0, (size_t)n * sizeof(double));
     if (!status) status = all_windows(s, v, room, result, err);
     sia_session_destroy(s);
     sia_free(room.ids);
     sia_free(room.losses);
+    sia_free(room.means);
     return status;
 }
