@@ -61,7 +61,8 @@ static int run(const cli_args *args) {
                          .command = command,
                          .hook = cli_train_hook,
                          .hook_context = &progress,
-                         .comm = cli_ranks()};
+                         .comm = cli_ranks(),
+                         .together = (int)cli_int(args, "context-parallel")};
     double started = cli_seconds();
     sia_status status = sia_train(&job, &err);
     cli_progress_end(&progress.shown.line);
@@ -82,6 +83,7 @@ static const cli_option options[] = {
     CLI_TRAINING_OPTIONS,
     CLI_DATA_OPTIONS,
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    CLI_CONTEXT_OPTIONS,
     CLI_RANK_OPTIONS,
     {"json", CLI_FLAG, NULL, NULL, "the result as one JSON object on stdout", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines", 0, 0},

@@ -17,6 +17,10 @@
 /* clang-format off */
 #define CLI_RANK_OPTIONS                                                                                          \
     {"timeout", CLI_INT, "S", "1800", "under mpirun: seconds that a rank may be silent before the job ends", 1, 1e7}
+
+/* And for commands that can divide a sequence. */
+#define CLI_CONTEXT_OPTIONS                                                                                       \
+    {"context-parallel", CLI_INT, "R", "1", "so many ranks divide each sequence among them", 1, 65536}
 /* clang-format on */
 
 /* Starts MPI where a launcher started us; refuses ranks of different builds. CLI_DONE or an exit code. */

@@ -50,13 +50,34 @@ static void carve_layer(sia_training *t, sia_carve *carve, sia_layer *layer) {
     layer->h = sia_carve_floats(carve, n * c->hidden);
 }
 
+static void carve_gradients(sia_training *t, sia_carve *carve) {
+    const sia_model_config *c = &t->m->config;
+    int64_t n = t->tokens, q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    t->dx = sia_carve_floats(carve, n * c->width);
+    t->dmid = sia_carve_floats(carve, n * c->width);
+    t->dh = sia_carve_floats(carve, n * c->hidden);
+    t->dz = sia_carve_floats(carve, n * q);
+    t->dq = sia_carve_floats(carve, n * q);
+    t->dk = sia_carve_floats(carve, n * kv);
+    t->dv = sia_carve_floats(carve, n * kv);
+    t->dlogn = sia_carve_floats(carve, c->heads);
+}
+
+/* A ring has its own. */
+static size_t attention_bytes(const sia_training *t) {
+    if (t->ring) return 0;
+    size_t forward = sia_attention_workspace(t->m->attention, t->span, SIA_PASS_FORWARD);
+    size_t back = t->forward_only ? 0 : sia_attention_workspace(t->m->attention, t->span, SIA_PASS_BACKWARD);
+    return forward > back ? forward : back;
+}
+
 /* With base NULL it only counts. */
 static void carve_all(sia_training *t, sia_carve *carve) {
     const sia_model_config *c = &t->m->config;
-    int64_t n = t->tokens, q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    int64_t n = t->tokens;
     for (int i = 0; i < c->layers; i++) {
         if (t->recompute) t->layers[i].input = sia_carve_floats(carve, n * c->width);
-        if (t->recompute && i > 0) {
+        if ((t->recompute || t->forward_only) && i > 0) {
             float *input = t->layers[i].input;
             t->layers[i] = t->layers[0];
             t->layers[i].input = input;
@@ -66,27 +87,38 @@ static void carve_all(sia_training *t, sia_carve *carve) {
     t->x = sia_carve_floats(carve, n * c->width);
     t->y = sia_carve_floats(carve, n * c->width);
     t->r = sia_carve_floats(carve, n);
-    t->dx = sia_carve_floats(carve, n * c->width);
-    t->dmid = sia_carve_floats(carve, n * c->width);
-    t->dh = sia_carve_floats(carve, n * c->hidden);
-    t->dz = sia_carve_floats(carve, n * q);
-    t->dq = sia_carve_floats(carve, n * q);
-    t->dk = sia_carve_floats(carve, n * kv);
-    t->dv = sia_carve_floats(carve, n * kv);
-    t->dlogn = sia_carve_floats(carve, c->heads);
+    if (!t->forward_only) carve_gradients(t, carve);
     t->losses = sia_carve_floats(carve, n);
     t->logits = sia_carve_floats(carve, sia_loss_rows(c) * (int64_t)c->vocabulary);
-    t->attention_work = sia_carve_bytes(
-        carve,
-        (size_t)largest((int64_t)sia_attention_workspace(t->m->attention, t->span, SIA_PASS_FORWARD),
-                        (int64_t)sia_attention_workspace(t->m->attention, t->span, SIA_PASS_BACKWARD)));
+    t->attention_work = sia_carve_bytes(carve, attention_bytes(t));
     t->worker_floats = worker_floats(t);
     t->scratch = sia_carve_floats(carve, t->worker_floats * t->m->threads);
 }
 
-sia_status sia_training_create(sia_training **out, sia_model *m, int64_t batch, int64_t length,
-                               bool recompute, sia_error *err) {
+sia_status sia_training_create(sia_training **t, sia_model *m, int64_t batch, int64_t length, bool recompute,
+                               sia_error *err) {
+    return sia_training_plan_create(
+        t, m, &(sia_training_plan){.batch = batch, .length = length, .recompute = recompute}, err);
+}
+
+/* This rank's part of the sequences, and what attends to all of them. */
+static sia_status take_positions(sia_training *t, const sia_training_plan *plan, sia_error *err) {
+    t->length = plan->length;
+    if (sia_comm_size(plan->ring) > 1) {
+        sia_status status = sia_ring_create(&t->ring, t->m->attention, plan->ring, plan->batch, plan->length,
+                                            !plan->forward_only, err);
+        if (status) return status;
+        t->length = sia_ring_positions(t->ring);
+    }
+    t->tokens = t->batch * t->length;
+    t->span = (sia_span){.batch = t->batch, .q_len = t->length, .k_len = t->length};
+    return sia_attention_reserve(t->m->attention, plan->length, err);
+}
+
+sia_status sia_training_plan_create(sia_training **out, sia_model *m, const sia_training_plan *plan,
+                                    sia_error *err) {
     *out = NULL;
+    int64_t batch = plan->batch, length = plan->length;
     if (batch < 1 || length < 1 || length > SIA_MAX_POSITION || batch > SIA_MAX_POSITION / length)
         return sia_fail(err, SIA_ARGUMENT,
                         "batch of %lld sequences of %lld tokens: want 1 to %lld tokens in all",
@@ -96,14 +128,12 @@ sia_status sia_training_create(sia_training **out, sia_model *m, int64_t batch, 
     *t = (sia_training){.m = m,
                         .batch = batch,
                         .most = batch,
-                        .length = length,
-                        .tokens = batch * length,
-                        .recompute = recompute};
-    t->span = (sia_span){.batch = batch, .q_len = length, .k_len = length};
+                        .recompute = plan->recompute && !plan->forward_only,
+                        .forward_only = plan->forward_only};
     t->layers = sia_alloc((size_t)m->config.layers, sizeof *t->layers);
     sia_status status = t->layers ? SIA_OK : sia_fail_memory(err, sizeof *t->layers, "training");
-    if (!status) status = sia_parameters_gradients(&m->parameters, err);
-    if (!status) status = sia_attention_reserve(m->attention, length, err);
+    if (!status && !t->forward_only) status = sia_parameters_gradients(&m->parameters, err);
+    if (!status) status = take_positions(t, plan, err);
     if (!status) {
         sia_carve carve = {0};
         carve_all(t, &carve);
@@ -122,12 +152,24 @@ sia_status sia_training_create(sia_training **out, sia_model *m, int64_t batch, 
 
 void sia_training_destroy(sia_training *t) {
     if (!t) return;
+    sia_ring_destroy(t->ring);
     sia_free(t->memory);
     sia_free(t->layers);
     sia_free(t);
 }
 
-size_t sia_training_bytes(const sia_training *t) { return t->bytes; }
+size_t sia_training_bytes(const sia_training *t) {
+    return t->bytes + (t->ring ? sia_ring_bytes(t->ring) : 0);
+}
+
+int64_t sia_training_positions(const sia_training *t) { return t->length; }
+
+void sia_training_pick(const sia_training *t, const uint32_t *row, uint32_t *to) {
+    if (t->ring)
+        sia_ring_pick(t->ring, row, to);
+    else
+        memcpy(to, row, (size_t)t->length * sizeof *to);
+}
 
 sia_status sia_training_resize(sia_training *t, int64_t batch, sia_error *err) {
     if (batch < 1 || batch > t->most)
@@ -229,7 +271,8 @@ static const float *logn_of(const sia_training *t, int layer) {
 static sia_status attend(sia_training *t, int layer, sia_error *err) {
     const sia_layer *l = &t->layers[layer];
     sia_forward io = {.q = l->q, .k = l->k, .v = l->v, .logn = logn_of(t, layer), .out = l->z, .lse = l->lse};
-    return sia_attention_forward(t->m->attention, t->span, &io, t->attention_work, err);
+    return t->ring ? sia_ring_forward(t->ring, t->batch, &io, err)
+                   : sia_attention_forward(t->m->attention, t->span, &io, t->attention_work, err);
 }
 
 static sia_status forward(sia_training *t, sia_error *err) {
@@ -309,7 +352,9 @@ static sia_status backward_attention(sia_training *t, int layer, bool add, sia_e
                        .d_k = t->dk,
                        .d_v = t->dv,
                        .d_logn = logn ? t->dlogn : NULL};
-    sia_status status = sia_attention_backward(t->m->attention, t->span, &io, t->attention_work, err);
+    sia_status status = t->ring
+                            ? sia_ring_backward(t->ring, t->batch, &io, err)
+                            : sia_attention_backward(t->m->attention, t->span, &io, t->attention_work, err);
     for (int h = 0; !status && logn && h < t->m->config.heads; h++) {
         float *gradient = weight(t, layer, SIA_KIND_LOGN)->gradient + h;
         *gradient = t->dlogn[h] + (add ? *gradient : 0);
@@ -386,6 +431,19 @@ static void scatter_task(void *context, int64_t task, int worker) {
 }
 
 /* ------------------------------------------------------------------------------------------------ the whole */
+
+sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint32_t *targets, float *losses,
+                               sia_error *err) {
+    sia_status status = sia_model_check_ids(t->m, ids, t->tokens, "input", false, err);
+    if (!status) status = sia_model_check_ids(t->m, targets, t->tokens, "target", true, err);
+    if (status) return status;
+    t->ids = ids;
+    status = forward(t, err);
+    if (status) return status;
+    sia_training_score(t, targets);
+    memcpy(losses, t->losses, (size_t)t->tokens * sizeof *losses);
+    return SIA_OK;
+}
 
 sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t *targets, float scale,
                             bool add, double *sum, int64_t *scored, sia_error *err) {

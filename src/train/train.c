@@ -261,7 +261,8 @@ static sia_status validate(state *s, sia_error *err) {
                             .parts = most / t->multiples[i],
                             .progress = show_validation,
                             .progress_context = s,
-                            .comm = s->comm};
+                            .comm = s->comm,
+                            .together = s->job->together};
         status = sia_validate(s->m, &v, &result, err);
         if (status) break;
         losses[i] = result.loss;
@@ -538,7 +539,8 @@ static sia_status start(state *s, sia_error *err) {
     if (!status) status = sia_comm_agree(s->comm, make_model(s, err), err);
     if (!status)
         status = sia_trainer_create_ranks(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
-                                          s->job->fill ? s->job->fill_context : s, s->comm, err);
+                                          s->job->fill ? s->job->fill_context : s,
+                                          (sia_trainer_ranks){s->comm, s->job->together}, err);
     if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
     if (!status && !begun) status = write_beginning(s, err);
     if (!status) status = load(s, &note, err);

@@ -59,6 +59,7 @@ typedef struct sia_train_job {
     sia_train_hook *hook; /* on every rank */
     void *hook_context;
     sia_comm *comm; /* or NULL: one process */
+    int together;   /* so many ranks divide a sequence among them; 0 is 1 */
 } sia_train_job;
 
 /* SIA_STOPPED when the hook asked for it; SIA_BUSY when another process is at work in the folder; SIA_NUMBER

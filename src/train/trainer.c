@@ -4,7 +4,8 @@
  *
  * On several ranks every rank fills the whole batch, which is cheap, and so knows how many targets are scored without
  * a word; then it takes rows [r B / R, (r + 1) B / R) of B. Gradients are those of the mean over the whole batch:
- * parts need no weights. */
+ * parts need no weights. Ranks that work on a sequence together (attention/ring.h) have the same rows, and each its own
+ * positions of them; gradients are summed over all ranks alike. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -23,11 +24,13 @@ struct sia_trainer {
     double limit;            /* of the loss */
 
     sia_comm *comm;
-    int64_t first_row, rows; /* this rank's */
-    int64_t micro_batch;     /* of them at a time */
-    sia_exchange *exchange;  /* NULL on one rank */
-    sia_share *values;       /* of the parts of the optimiser, in their order */
-    int64_t *first_part;     /* [tensors + 1] */
+    sia_comm *ring; /* ranks that have the same rows, each a part of every sequence; NULL: this one alone */
+    uint32_t *part_ids, *part_targets; /* [micro_batch, positions], with a ring */
+    int64_t first_row, rows;           /* this rank's */
+    int64_t micro_batch;               /* of them at a time */
+    sia_exchange *exchange;            /* NULL on one rank */
+    sia_share *values;                 /* of the parts of the optimiser, in their order */
+    int64_t *first_part;               /* [tensors + 1] */
 };
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -69,42 +72,63 @@ static sia_status make_exchange(sia_trainer *t, sia_error *err) {
     return sia_exchange_create(&t->exchange, t->comm, err);
 }
 
-static sia_status take_rows(sia_trainer *t, sia_error *err) {
-    int64_t batch = t->settings.training.batch, rank = sia_comm_rank(t->comm), ranks = sia_comm_size(t->comm);
-    if (batch < ranks)
-        return sia_fail(err, SIA_ARGUMENT,
-                        "a batch of %lld sequences on %lld ranks: want one a rank at least", (long long)batch,
-                        (long long)ranks);
-    t->first_row = rank * batch / ranks;
-    t->rows = (rank + 1) * batch / ranks - t->first_row;
+static sia_status take_rows(sia_trainer *t, int together, sia_error *err) {
+    int ranks = sia_comm_size(t->comm);
+    int64_t batch = t->settings.training.batch;
+    if (together < 1 || ranks % together)
+        return sia_fail(err, SIA_ARGUMENT, "context parallel %d on %d rank%s: want a divisor of their number",
+                        together, ranks, ranks == 1 ? "" : "s");
+    int64_t groups = ranks / together, group = sia_comm_rank(t->comm) / together;
+    if (batch < groups)
+        return sia_fail(err, SIA_ARGUMENT, "a batch of %lld sequences on %lld %s: want one each at least",
+                        (long long)batch, (long long)groups, together > 1 ? "groups of ranks" : "ranks");
+    if (together > 1) {
+        sia_status status = sia_comm_part(&t->ring, t->comm, (int)group * together, together, err);
+        if (status) return status;
+    }
+    t->first_row = group * batch / groups;
+    t->rows = (group + 1) * batch / groups - t->first_row;
     t->micro_batch = t->settings.training.micro_batch < t->rows ? t->settings.training.micro_batch : t->rows;
     return SIA_OK;
 }
 
+static sia_status make_training(sia_trainer *t, sia_error *err) {
+    sia_training_plan plan = {.batch = t->micro_batch,
+                              .length = t->settings.model.train_len,
+                              .recompute = t->settings.training.recompute,
+                              .ring = t->ring};
+    sia_status status = sia_training_plan_create(&t->training, t->m, &plan, err);
+    if (status || !t->ring) return status;
+    size_t tokens = (size_t)(t->micro_batch * sia_training_positions(t->training));
+    t->part_ids = sia_alloc(tokens, sizeof *t->part_ids);
+    t->part_targets = sia_alloc(tokens, sizeof *t->part_targets);
+    return t->part_ids && t->part_targets ? SIA_OK
+                                          : sia_fail_memory(err, 2 * tokens * sizeof *t->part_ids, "batch");
+}
+
 sia_status sia_trainer_create(sia_trainer **t, sia_model *m, const sia_settings *settings,
                               sia_fill_batch *fill, void *context, sia_error *err) {
-    return sia_trainer_create_ranks(t, m, settings, fill, context, NULL, err);
+    return sia_trainer_create_ranks(t, m, settings, fill, context, (sia_trainer_ranks){0}, err);
 }
 
 sia_status sia_trainer_create_ranks(sia_trainer **out, sia_model *m, const sia_settings *settings,
-                                    sia_fill_batch *fill, void *context, sia_comm *comm, sia_error *err) {
+                                    sia_fill_batch *fill, void *context, sia_trainer_ranks ranks,
+                                    sia_error *err) {
     *out = NULL;
     sia_trainer *t = sia_alloc(1, sizeof *t);
     if (!t) return sia_fail_memory(err, sizeof *t, "training");
-    *t = (sia_trainer){.m = m, .settings = *settings, .fill = fill, .context = context, .comm = comm};
+    *t = (sia_trainer){.m = m, .settings = *settings, .fill = fill, .context = context, .comm = ranks.comm};
     t->limit = 2 * log((double)settings->model.vocabulary) + 2;
     size_t tokens = (size_t)settings->training.batch * (size_t)settings->model.train_len;
     t->ids = sia_alloc(tokens, sizeof *t->ids);
     t->targets = sia_alloc(tokens, sizeof *t->targets);
     sia_status status =
         t->ids && t->targets ? SIA_OK : sia_fail_memory(err, 2 * tokens * sizeof *t->ids, "batch");
-    if (!status) status = take_rows(t, err);
-    if (!status)
-        status = sia_training_create(&t->training, m, t->micro_batch, settings->model.train_len,
-                                     settings->training.recompute, err);
+    if (!status) status = take_rows(t, ranks.together ? ranks.together : 1, err);
+    if (!status) status = make_training(t, err);
     if (!status) status = make_optimizer(t, err);
     if (!status) status = make_exchange(t, err);
-    status = sia_comm_agree(comm, status, err);
+    status = sia_comm_agree(ranks.comm, status, err);
     if (status) {
         sia_trainer_destroy(t);
         return status;
@@ -118,6 +142,9 @@ void sia_trainer_destroy(sia_trainer *t) {
     sia_exchange_destroy(t->exchange);
     sia_optimizer_destroy(t->optimizer);
     sia_training_destroy(t->training);
+    sia_comm_destroy(t->ring);
+    sia_free(t->part_ids);
+    sia_free(t->part_targets);
     sia_free(t->values);
     sia_free(t->first_part);
     sia_free(t->tensors);
@@ -148,6 +175,15 @@ static sia_status send_ready(void *context, int first, int count, sia_error *err
     return status;
 }
 
+/* What this rank has of each row. */
+static void pick_parts(const sia_trainer *t, const uint32_t *ids, const uint32_t *targets, int64_t rows) {
+    int64_t length = t->settings.model.train_len, positions = sia_training_positions(t->training);
+    for (int64_t i = 0; i < rows; i++) {
+        sia_training_pick(t->training, ids + i * length, t->part_ids + i * positions);
+        sia_training_pick(t->training, targets + i * length, t->part_targets + i * positions);
+    }
+}
+
 /* The gradients of the mean loss, a micro-batch at a time; with the last one they leave. */
 static sia_status gradients(sia_trainer *t, int64_t scored, double *loss, sia_error *err) {
     int64_t length = t->settings.model.train_len;
@@ -155,14 +191,21 @@ static sia_status gradients(sia_trainer *t, int64_t scored, double *loss, sia_er
     sia_status status = SIA_OK;
     for (int64_t row = 0, rows; !status && row < t->rows; row += rows) {
         double sum;
-        int64_t count, at = (t->first_row + row) * length;
+        int64_t count;
+        const uint32_t *ids = t->ids + (t->first_row + row) * length;
+        const uint32_t *targets = t->targets + (t->first_row + row) * length;
         rows = t->rows - row < t->micro_batch ? t->rows - row : t->micro_batch;
         bool last = row + rows == t->rows;
         sia_training_watch(t->training, last && t->exchange ? send_ready : NULL, t);
+        if (t->ring) {
+            pick_parts(t, ids, targets, rows);
+            ids = t->part_ids;
+            targets = t->part_targets;
+        }
         status = sia_training_resize(t->training, rows, err);
         if (!status)
-            status = sia_training_run(t->training, t->ids + at, t->targets + at,
-                                      (float)(1.0 / (double)scored), row > 0, &sum, &count, err);
+            status = sia_training_run(t->training, ids, targets, (float)(1.0 / (double)scored), row > 0, &sum,
+                                      &count, err);
         if (!status) total += sum;
     }
     if (!status && t->exchange) status = sia_exchange_finish(t->exchange, err);

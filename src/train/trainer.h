@@ -26,9 +26,15 @@ typedef struct sia_trainer sia_trainer;
 /* The model and the context are borrowed. Settings must be complete. */
 sia_status sia_trainer_create(sia_trainer **t, sia_model *m, const sia_settings *settings,
                               sia_fill_batch *fill, void *context, sia_error *err);
-/* The same on several ranks; comm NULL is one. A batch of fewer sequences than ranks is SIA_ARGUMENT. */
+/* The same on several ranks; comm NULL is one. Sequences are divided over `together` neighbouring ranks (0 is 1), which
+ * must divide the number of ranks; batches over the groups of them, of which there may be no more than sequences. */
+typedef struct sia_trainer_ranks {
+    sia_comm *comm;
+    int together;
+} sia_trainer_ranks;
 sia_status sia_trainer_create_ranks(sia_trainer **t, sia_model *m, const sia_settings *settings,
-                                    sia_fill_batch *fill, void *context, sia_comm *comm, sia_error *err);
+                                    sia_fill_batch *fill, void *context, sia_trainer_ranks ranks,
+                                    sia_error *err);
 void sia_trainer_destroy(sia_trainer *t); /* NULL is fine */
 
 typedef struct sia_step_result {
