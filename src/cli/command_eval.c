@@ -169,6 +169,12 @@ static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) 
                               .comm = cli_ranks(),
                               .together = (int)cli_int(j->args, "context-parallel")};
     sia_status status = sia_type_parse(cli_text(j->args, "cache"), &j->eval.cache, err);
+    if (!status && j->eval.together > 1 && j->eval.cache != SIA_F32)
+        status = sia_fail(err, SIA_ARGUMENT, "--context-parallel: there is no cache; want --cache f32");
+    if (!status && sia_comm_size(cli_ranks()) % j->eval.together)
+        status =
+            sia_fail(err, SIA_ARGUMENT, "--context-parallel %d: want a divisor of the number of ranks, %d",
+                     j->eval.together, sia_comm_size(cli_ranks()));
     if (!status) status = name_scheme(j, scheme, err);
     if (!status)
         status = sia_lengths_parse(&j->lengths, cli_text(j->args, "lengths"), config->train_len, err);

@@ -272,3 +272,29 @@ sia_status sia_comm_share_text(sia_comm *c, const char *text, char **shared, sia
     if (sia_comm_rank(c) == 0) memcpy(*shared, text, (size_t)bytes);
     return sia_comm_broadcast(c, *shared, (size_t)bytes, 0, err);
 }
+
+static sia_status receive_text(sia_comm *c, int from, char **text, sia_error *err) {
+    uint64_t bytes;
+    sia_status status = receive_now(c, from, &bytes, sizeof bytes, SIA_TAG_GATHER, err);
+    if (status) return status;
+    *text = calloc((size_t)bytes + 1, 1);
+    if (!*text) return sia_fail_memory(err, (size_t)bytes, "a text");
+    return receive_now(c, from, *text, (size_t)bytes, SIA_TAG_GATHER, err);
+}
+
+sia_status sia_comm_gather_texts(sia_comm *c, const char *text, char **texts, sia_error *err) {
+    uint64_t bytes = strlen(text);
+    if (sia_comm_rank(c) != 0) {
+        sia_status sent = send_now(c, 0, &bytes, sizeof bytes, SIA_TAG_GATHER, err);
+        return sent ? sent : send_now(c, 0, text, (size_t)bytes, SIA_TAG_GATHER, err);
+    }
+    for (int r = 0; r < sia_comm_size(c); r++) texts[r] = NULL;
+    texts[0] = strdup(text);
+    sia_status status = texts[0] ? SIA_OK : sia_fail_memory(err, (size_t)bytes, "a text");
+    for (int r = 1; !status && r < sia_comm_size(c); r++) status = receive_text(c, r, &texts[r], err);
+    for (int r = 0; status && r < sia_comm_size(c); r++) {
+        free(texts[r]);
+        texts[r] = NULL;
+    }
+    return status;
+}

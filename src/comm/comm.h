@@ -112,6 +112,9 @@ bool sia_comm_agreed(const sia_comm *c);
  * "rank 2 has another WHAT than rank 0". */
 sia_status sia_comm_same(sia_comm *c, const char *what, const char *text, sia_error *err);
 
+/* texts[r], on rank 0, is that of rank r; each freed with free. NULL elsewhere. On failure none is there. */
+sia_status sia_comm_gather_texts(sia_comm *c, const char *text, char **texts, sia_error *err);
+
 /* Rank 0's text, ended by 0, on every rank; freed with free. */
 sia_status sia_comm_share_text(sia_comm *c, const char *text, char **shared, sia_error *err);
 

@@ -477,7 +477,7 @@ static sia_status check_same(state *s, sia_error *err) {
     return status;
 }
 
-/* Rank 0 first: it may have to prepare the data, for as long as that takes. */
+/* Rank 0 first: it may have to prepare the data, for as long as that takes; then the others open it. */
 static sia_status begin(state *s, bool *begun, sia_error *err) {
     char *text = NULL, *shared = NULL;
     sia_status status = SIA_OK;
@@ -488,12 +488,12 @@ static sia_status begin(state *s, bool *begun, sia_error *err) {
     }
     double timeout = sia_comm_set_timeout(s->comm, PREPARING_MOST);
     status = sia_comm_agree(s->comm, status, err);
-    (void)sia_comm_set_timeout(s->comm, timeout);
     if (!status) status = sia_comm_share_text(s->comm, text, &shared, err);
     if (!status) {
         if (!is_first(s)) status = begin_other(s, shared, err);
         status = sia_comm_agree(s->comm, status, err);
     }
+    (void)sia_comm_set_timeout(s->comm, timeout);
     if (!status) status = check_same(s, err);
     free(text);
     free(shared);
