@@ -23,6 +23,7 @@ struct sia_comm {
     int first, rank, size; /* rank 0 of this one is `first` of the transport's */
     double timeout;
     bool agreed;
+    int64_t *sent, own_sent; /* bytes: counted by the whole, for all its parts */
 };
 
 /* ------------------------------------------------------------------------------------------------ the object */
@@ -36,6 +37,7 @@ sia_status sia_comm_create(sia_comm **out, const sia_transport *transport, doubl
     if (!c) return sia_fail_memory(err, sizeof *c, "ranks");
     *c = (sia_comm){
         .transport = *transport, .rank = transport->rank, .size = transport->size, .timeout = timeout};
+    c->sent = &c->own_sent;
     *out = c;
     return SIA_OK;
 }
@@ -58,6 +60,7 @@ sia_status sia_comm_part(sia_comm **part, const sia_comm *c, int first, int size
 void sia_comm_destroy(sia_comm *c) { sia_free(c); }
 int sia_comm_rank(const sia_comm *c) { return c ? c->rank : 0; }
 int sia_comm_size(const sia_comm *c) { return c ? c->size : 1; }
+int64_t sia_comm_sent(const sia_comm *c) { return c ? *c->sent : 0; }
 bool sia_comm_agreed(const sia_comm *c) { return !c || c->size == 1 || c->agreed; }
 double sia_comm_set_timeout(sia_comm *c, double seconds) {
     double before = c ? c->timeout : seconds;
@@ -90,6 +93,7 @@ sia_status sia_comm_send(sia_comm *c, int to, const void *data, size_t bytes, in
             c->transport.send(c->transport.context, c->first + to, at, part, tag, &t->parts[t->count], err);
         if (!status) t->count++;
     }
+    if (!status) *c->sent += (int64_t)bytes;
     return status;
 }
 
@@ -118,7 +122,8 @@ sia_status sia_comm_test(sia_comm *c, sia_transfer *t, bool *done, sia_error *er
     return status;
 }
 
-/* A short wait spins, for that is fastest; a long one leaves the core to others: ranks may share it. */
+/* A short wait spins, for that is fastest; a long one leaves the core to others: ranks may share it. The longer it has
+ * been, the less another moment matters. */
 sia_status sia_comm_pause(const sia_comm *c, sia_patience *p, int peer, sia_error *err) {
     enum { SPINS = 100, YIELDS = 2000 };
     if (p->looks == 0) p->since = sia_seconds();
@@ -127,8 +132,11 @@ sia_status sia_comm_pause(const sia_comm *c, sia_patience *p, int peer, sia_erro
         sia_threads_pause(&pace);
         return SIA_OK;
     }
-    (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     double waited = sia_seconds() - p->since;
+    (void)nanosleep(&(struct timespec){.tv_nsec = waited < 0.01  ? 50000
+                                                  : waited < 0.5 ? 200000
+                                                                 : 2000000},
+                    NULL);
     if (waited < c->timeout) return SIA_OK;
     return sia_fail(err, SIA_LOST, "rank %d of %d has not answered for %.0f s", peer, c->size, waited);
 }

@@ -54,6 +54,7 @@ sia_status sia_comm_part(sia_comm **part, const sia_comm *c, int first, int size
 
 int sia_comm_rank(const sia_comm *c);
 int sia_comm_size(const sia_comm *c);
+int64_t sia_comm_sent(const sia_comm *c); /* bytes that this rank has sent so far, parts of c included */
 double sia_comm_set_timeout(sia_comm *c, double seconds); /* returns the one before */
 
 /* -------------------------------------------------------------------------------------------- one to another */

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-/* Floats of a bucket, and buffers for those that come in: 4 MB each. */
-enum { BUCKET = 1 << 20, BUFFERS = 8 };
+/* Floats of a bucket, and buffers for those that come in: 1 MB each. */
+enum { BUCKET = 1 << 18, BUFFERS = 8 };
 
 typedef struct arrival {
     float *to;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Training on several ranks, measured: seconds of a step, bytes that a rank sends, memory of a rank.
+ *
+ *     over one = seconds of a step of one process with ranks * threads threads / seconds of a step on the ranks
+ *
+ * While rank 0 measures one process the others wait, asleep but for a look every few milliseconds. */
+#define _GNU_SOURCE
+#include "cli/bench_ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/bench.h"
+#include "cli/progress.h"
+#include "cli/ranks.h"
+
+enum { WARM_STEPS = 2 };
+static const double sample_seconds = 0.2;
+
+/* One way of training the model. */
+typedef struct way {
+    sia_settings settings;
+    sia_model *m;
+    sia_trainer *trainer;
+    int64_t step, repeats;
+    double seconds[CLI_MAX_ROUNDS];
+} way;
+
+typedef struct measured {
+    const cli_bench_ranks *b;
+    sia_comm *comm;
+    way ranks, one;
+    double sent;          /* bytes of a step, mean over the ranks */
+    double planned, peak; /* megabytes of a rank, the largest */
+} measured;
+
+static double peak_megabytes(void) {
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024 / 1e6;
+}
+
+static sia_status make_way(way *w, const cli_bench_ranks *b, int threads, sia_trainer_ranks ranks,
+                           sia_error *err) {
+    w->settings = *b->settings;
+    sia_status status = sia_settings_complete(&w->settings, err);
+    if (!status) status = sia_model_create(&w->m, &w->settings.model, threads, err);
+    status = sia_comm_agree(ranks.comm, status, err);
+    if (!status)
+        status = sia_trainer_create_ranks(&w->trainer, w->m, &w->settings, b->fill, &w->settings, ranks, err);
+    return status;
+}
+
+static void free_way(way *w) {
+    sia_trainer_destroy(w->trainer);
+    sia_model_destroy(w->m);
+}
+
+static sia_status steps(way *w, int64_t count, double *seconds, sia_error *err) {
+    sia_step_result result;
+    sia_status status = SIA_OK;
+    double started = cli_seconds();
+    for (int64_t i = 0; i < count && !status; i++)
+        status = sia_trainer_step(w->trainer, w->step++, &result, err);
+    *seconds = (cli_seconds() - started) / (double)count;
+    return status;
+}
+
+/* The largest over the ranks, by way of a sum in which each rank has its own place. */
+static sia_status largest(sia_comm *c, double *value, sia_error *err) {
+    int size = sia_comm_size(c);
+    double *all = calloc((size_t)size, sizeof *all);
+    if (!all) return sia_fail_memory(err, (size_t)size * sizeof *all, "bench");
+    all[sia_comm_rank(c)] = *value;
+    sia_status status = sia_comm_sum(c, all, size, err);
+    for (int r = 0; r < size; r++) *value = all[r] > *value ? all[r] : *value;
+    free(all);
+    return status;
+}
+
+/* As many steps on every rank, and as many of both ways, as rank 0 thinks long enough. */
+static sia_status warm_up(measured *x, sia_error *err) {
+    double seconds;
+    sia_status status = steps(&x->ranks, WARM_STEPS, &seconds, err);
+    if (!status && x->one.trainer) status = steps(&x->one, WARM_STEPS, &seconds, err);
+    double sent = (double)sia_comm_sent(x->comm);
+    if (!status) status = steps(&x->ranks, 1, &seconds, err);
+    x->sent = (double)sia_comm_sent(x->comm) - sent;
+    x->ranks.repeats = x->one.repeats = (int64_t)(sample_seconds / seconds) + 1;
+    if (!status) status = sia_comm_sum(x->comm, &x->sent, 1, err);
+    x->sent /= sia_comm_size(x->comm);
+    return status ? status : sia_comm_broadcast(x->comm, &x->ranks.repeats, sizeof x->ranks.repeats, 0, err);
+}
+
+static sia_status measure(measured *x, sia_error *err) {
+    cli_progress progress;
+    sia_status status = warm_up(x, err);
+    cli_progress_start(&progress, "bench train", x->b->rounds, "", 1);
+    for (int round = 0; round < x->b->rounds && !status; round++) {
+        if (x->one.trainer) status = steps(&x->one, x->ranks.repeats, &x->one.seconds[round], err);
+        status = sia_comm_agree(x->comm, status, err);
+        if (!status) status = steps(&x->ranks, x->ranks.repeats, &x->ranks.seconds[round], err);
+        cli_progress_update(&progress, round + 1);
+    }
+    cli_progress_end(&progress);
+    x->peak = peak_megabytes();
+    return status ? status : largest(x->comm, &x->peak, err);
+}
+
+static sia_status make(measured *x, sia_error *err) {
+    const cli_bench_ranks *b = x->b;
+    int ranks = sia_comm_size(x->comm);
+    sia_status status = make_way(&x->ranks, b, b->threads, (sia_trainer_ranks){x->comm, b->together}, err);
+    if (!status) {
+        x->planned = (4.0 * (double)sia_model_size(x->ranks.m) * sizeof(float) +
+                      (double)sia_optimizer_bytes(sia_trainer_optimizer(x->ranks.trainer)) +
+                      (double)sia_trainer_bytes(x->ranks.trainer)) /
+                     1e6;
+        status = largest(x->comm, &x->planned, err);
+    }
+    if (!status && b->alone && cli_first_rank())
+        status = make_way(&x->one, b, b->threads * ranks, (sia_trainer_ranks){0}, err);
+    return sia_comm_agree(x->comm, status, err);
+}
+
+/* ---------------------------------------------------------------------------------------------- report */
+
+static sia_status report(const measured *x, sia_error *err) {
+    const cli_bench_ranks *b = x->b;
+    const sia_settings *s = &x->ranks.settings;
+    int ranks = sia_comm_size(x->comm);
+    double tokens = (double)s->training.batch * (double)s->model.train_len;
+    double seconds = cli_quartiles_of(x->ranks.seconds, b->rounds).median;
+    double one = x->one.trainer ? cli_quartiles_of(x->one.seconds, b->rounds).median : 0;
+    double ratio = one > 0 ? cli_median_ratio(x->one.seconds, x->ranks.seconds, 1, b->rounds) : 0;
+    if (b->json) {
+        json_t *line =
+            json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "op",
+                      "ranks", "preset", b->preset, "ranks", ranks, "threads", b->threads, "context_parallel",
+                      b->together, "parameters", (json_int_t)sia_model_size(x->ranks.m), "len",
+                      (json_int_t)s->model.train_len, "batch", (json_int_t)s->training.batch, "ms",
+                      1e3 * seconds, "tokens_per_s", tokens / seconds, "sent_mb", x->sent / 1e6, "memory_mb",
+                      x->planned, "peak_mb", x->peak, "rounds", b->rounds, "isa", sia_isa());
+        if (line && one > 0) {
+            (void)json_object_set_new(line, "one_process_ms", json_real(1e3 * one));
+            (void)json_object_set_new(line, "speed_over_one_process", json_real(ratio));
+        }
+        return cli_json_line(line, err);
+    }
+    printf("%s: %s, %.2f M parameters, batch %lld of %lld tokens; median of %d rounds\n", b->preset,
+           s->model.scheme, (double)sia_model_size(x->ranks.m) / 1e6, (long long)s->training.batch,
+           (long long)s->model.train_len, b->rounds);
+    printf("%5d ranks of %d thread%s  %10.2f ms a step  %8.0f tokens/s  %8.2f MB sent a step by a rank  %.0f "
+           "MB of "
+           "memory a rank\n",
+           ranks, b->threads, b->threads == 1 ? " " : "s", 1e3 * seconds, tokens / seconds, x->sent / 1e6,
+           x->planned);
+    if (one > 0)
+        printf("%5d rank  of %d threads %10.2f ms a step  %8.0f tokens/s  the ranks have %.3f of its speed\n",
+               1, b->threads * ranks, 1e3 * one, tokens / one, ratio);
+    return SIA_OK;
+}
+
+int cli_bench_on_ranks(const cli_bench_ranks *b) {
+    measured x = {.b = b, .comm = cli_ranks()};
+    sia_error err;
+    if (!isatty(STDERR_FILENO)) cli_progress_silence();
+    sia_status status = make(&x, &err);
+    if (!status) status = measure(&x, &err);
+    if (!status && cli_first_rank()) status = report(&x, &err);
+    free_way(&x.one);
+    free_way(&x.ranks);
+    return status ? cli_fail(&err) : CLI_DONE;
+}
