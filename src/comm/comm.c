@@ -275,7 +275,7 @@ sia_status sia_comm_share_text(sia_comm *c, const char *text, char **shared, sia
     *shared = NULL;
     sia_status status = sia_comm_broadcast(c, &bytes, sizeof bytes, 0, err);
     if (status) return status;
-    *shared = malloc((size_t)bytes);
+    *shared = calloc((size_t)bytes + 1, 1);
     if (!*shared) return sia_fail_memory(err, (size_t)bytes, "a text");
     if (sia_comm_rank(c) == 0) memcpy(*shared, text, (size_t)bytes);
     return sia_comm_broadcast(c, *shared, (size_t)bytes, 0, err);
