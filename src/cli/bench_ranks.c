@@ -18,7 +18,6 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 
-enum { WARM_STEPS = 2 };
 static const double sample_seconds = 0.2;
 
 /* One way of training the model. */
@@ -84,10 +83,8 @@ static sia_status largest(sia_comm *c, double *value, sia_error *err) {
 
 /* As many steps on every rank, and as many of both ways, as rank 0 thinks long enough. */
 static sia_status warm_up(measured *x, sia_error *err) {
-    double seconds;
-    sia_status status = steps(&x->ranks, WARM_STEPS, &seconds, err);
-    if (!status && x->one.trainer) status = steps(&x->one, WARM_STEPS, &seconds, err);
-    double sent = (double)sia_comm_sent(x->comm);
+    double seconds, sent = (double)sia_comm_sent(x->comm);
+    sia_status status = x->one.trainer ? steps(&x->one, 1, &seconds, err) : SIA_OK;
     if (!status) status = steps(&x->ranks, 1, &seconds, err);
     x->sent = (double)sia_comm_sent(x->comm) - sent;
     x->ranks.repeats = x->one.repeats = (int64_t)(sample_seconds / seconds) + 1;
@@ -122,7 +119,7 @@ static sia_status make(measured *x, sia_error *err) {
                      1e6;
         status = largest(x->comm, &x->planned, err);
     }
-    if (!status && b->alone && cli_first_rank())
+    if (!status && b->alone && ranks > 1 && cli_first_rank())
         status = make_way(&x->one, b, b->threads * ranks, (sia_trainer_ranks){0}, err);
     return sia_comm_agree(x->comm, status, err);
 }
@@ -154,11 +151,10 @@ static sia_status report(const measured *x, sia_error *err) {
     printf("%s: %s, %.2f M parameters, batch %lld of %lld tokens; median of %d rounds\n", b->preset,
            s->model.scheme, (double)sia_model_size(x->ranks.m) / 1e6, (long long)s->training.batch,
            (long long)s->model.train_len, b->rounds);
-    printf("%5d ranks of %d thread%s  %10.2f ms a step  %8.0f tokens/s  %8.2f MB sent a step by a rank  %.0f "
-           "MB of "
-           "memory a rank\n",
-           ranks, b->threads, b->threads == 1 ? " " : "s", 1e3 * seconds, tokens / seconds, x->sent / 1e6,
-           x->planned);
+    printf("%5d rank%s of %d thread%s  %10.2f ms a step  %8.0f tokens/s", ranks, ranks == 1 ? " " : "s",
+           b->threads, b->threads == 1 ? " " : "s", 1e3 * seconds, tokens / seconds);
+    printf("; each sends %.2f MB a step, and has %.0f MB of memory, %.0f at most\n", x->sent / 1e6,
+           x->planned, x->peak);
     if (one > 0)
         printf("%5d rank  of %d threads %10.2f ms a step  %8.0f tokens/s  the ranks have %.3f of its speed\n",
                1, b->threads * ranks, 1e3 * one, tokens / one, ratio);

@@ -374,7 +374,7 @@ static int run_bench(const cli_args *args, bench *b) {
     int code =
         cli_word_list(args, "preset", b->preset_room, sizeof b->preset_room, b->presets, &b->preset_count);
     if (!code) code = read_threads(args, b);
-    if (!code && sia_comm_size(cli_ranks()) > 1) return run_ranks(args, b);
+    if (!code && cli_ranks()) return run_ranks(args, b);
     if (!code && (cli_int(args, "context-parallel") > 1 || cli_flag(args, "ranks-only")))
         return cli_usage(args, "--context-parallel and --ranks-only are for mpirun");
     if (!code) code = make_problems(args, b);

@@ -137,6 +137,7 @@ static sia_status evaluate(job *j, sia_error *err) {
         if (!status && !json && j->progress.width) fprintf(stderr, "\r%*s\r", j->progress.width, "");
         if (!status && !json) print_row(r, seconds);
         if (!status) status = put_lines(j, r, seconds, err);
+        status = sia_comm_agree(cli_ranks(), status, err);
     }
     cli_progress_end(&j->progress);
     for (int i = 0; !status && !json && i < j->lengths.count; i++)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/sha256.h"
@@ -33,6 +34,9 @@ bool cli_ranks_tell(char prefix[32]) {
     if (sia_comm_size(ranks.comm) == 1) return cli_first_rank() || sia_launched() == 1;
     if (sia_comm_agreed(ranks.comm)) return cli_first_rank();
     ranks.alone = true;
+    /* Often all ranks have met the same, on their own: a wrong option. Then rank 0 tells it, and ends the job before the
+     * others do. */
+    if (!cli_first_rank()) (void)nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     (void)snprintf(prefix, 32, "rank %d: ", sia_comm_rank(ranks.comm));
     return true;
 }

@@ -246,7 +246,7 @@ static void worse(void *mine, const void *other, int64_t count) {
     if (theirs->status && milder) memcpy(mine, other, sizeof(verdict));
 }
 
-sia_status sia_comm_agree(sia_comm *c, sia_status status, sia_error *err) {
+sia_status(sia_comm_agree)(sia_comm *c, sia_status status, sia_error *err) {
     if (sia_comm_size(c) == 1 || status == SIA_LOST) return status;
     verdict v = {.status = (int32_t)status, .rank = c->rank};
     if (status && err) memcpy(v.text, err->text, sizeof v.text);

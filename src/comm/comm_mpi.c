@@ -213,6 +213,7 @@ void sia_mpi_end(sia_comm *c, bool clean, int code) {
         (void)pthread_join(watch, NULL);
         return;
     }
+    enter();
     (void)MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
 }

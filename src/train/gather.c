@@ -32,7 +32,8 @@ static sia_status move_part(sia_comm *c, const sia_optim_part *p, int s, float *
     size_t bytes = (size_t)p->count * sizeof(float);
     int rank = sia_comm_rank(c);
     if (p->owner == 0 && rank == 0) {
-        memcpy(collect ? place : p->state[s], collect ? p->state[s] : place, bytes);
+        float *state = p->state[s]; /* both are here */
+        if (state && place) memcpy(collect ? place : state, collect ? state : place, bytes);
         return SIA_OK;
     }
     if (rank != 0 && rank != p->owner) return SIA_OK;

@@ -481,7 +481,8 @@ static sia_status check_same(state *s, sia_error *err) {
 static sia_status begin(state *s, bool *begun, sia_error *err) {
     char *text = NULL, *shared = NULL;
     sia_status status = SIA_OK;
-    if (is_first(s)) {
+    bool first = is_first(s);
+    if (first) {
         *begun = sia_folder_holds(s->job->folder, "config.json");
         status = begin_first(s, *begun, err);
         if (!status && !(text = beginning_text(s))) status = sia_fail_memory(err, 4096, "settings");
@@ -490,7 +491,7 @@ static sia_status begin(state *s, bool *begun, sia_error *err) {
     status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_comm_share_text(s->comm, text, &shared, err);
     if (!status) {
-        if (!is_first(s)) status = begin_other(s, shared, err);
+        if (!first) status = begin_other(s, shared, err);
         status = sia_comm_agree(s->comm, status, err);
     }
     (void)sia_comm_set_timeout(s->comm, timeout);

@@ -141,6 +141,8 @@ static void refusals(void **state) {
         {2, "train --out no --timeout 0", "--timeout 0: want 1 to"},
         {2, "eval one --context-parallel 2 --cache f16", "there is no cache"},
         {2, "train --out no none.txt", "sia: none.txt"},
+        {2, "train --out no --config none.json", "none.json: No such file"},
+        {2, "eval one --scheme alibi", "sia: scheme 'alibi'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_not_equal(on_ranks(cases[i].ranks, cases[i].line), 0);
@@ -156,6 +158,13 @@ static void refusals(void **state) {
         getenv("MPIRUN"));
     assert_int_not_equal(run_command(command, said_text, sizeof said_text), 0);
     must_say("sia: rank 1: it has another configuration than rank 0");
+    (void)snprintf(
+        command, sizeof command,
+        "cp $SIA other; echo >>other; %s -n 1 $SIA train --out no --steps 5 --quiet : -n 1 ./other train "
+        "--out no --steps 5 --quiet",
+        getenv("MPIRUN"));
+    assert_int_not_equal(run_command(command, said_text, sizeof said_text), 0);
+    must_say("sia: rank 1: it has another build of the program than rank 0");
 }
 
 /* -------------------------------------------------------------------------------------- ranks that are gone */

@@ -2,6 +2,7 @@
  *
  * Steps of training on ranks that are threads: the losses and the states of one process, for batches and sequences that
  * the ranks do not divide; each state with one owner; states that move to another number of ranks. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +15,9 @@
 
 #include "base/random.h"
 #include "threads.h"
+#include "train/checkpoint.h"
 #include "train/gather.h"
-#include "train/trainer.h"
+#include "train/train.h"
 
 enum { BATCH = 5, LENGTH = 27, VOCABULARY = 64, STEPS = 8 };
 
@@ -246,8 +248,68 @@ static void refusals(void **state) {
     assert_string_equal(odd.said[0].text, "context parallel 2 on 3 ranks: want a divisor of their number");
 }
 
+/* ------------------------------------------------------------------------------------------------ whole runs */
+
+typedef struct texts {
+    sia_tokenizer *tokenizer;
+    const char *folder;
+    bool other; /* the last rank has another text */
+    sia_status status[MOST_RANKS];
+    sia_error said[MOST_RANKS];
+} texts;
+
+static void run_of_rank(sia_comm *c, void *context) {
+    texts *t = context;
+    int rank = sia_comm_rank(c);
+    sia_settings s = settings_of(&(job){.scheme = "si+prope", .micro_batch = 5});
+    s.model.vocabulary = 320;
+    s.training.multiples[1] = 0;
+    s.training.eval_windows = 2;
+    sia_train_data data = {.tokenizer = t->tokenizer, .description = json_pack("{s:s}", "kind", "generated")};
+    uint64_t seed = t->other && rank == sia_comm_size(c) - 1 ? 2 : 1;
+    if (sia_corpus_generate(&data.train, t->tokenizer, seed, 0, 2, 400, 1, NULL)) abort();
+    if (sia_corpus_generate(&data.val, t->tokenizer, 3, 100, 2, 400, 1, NULL)) abort();
+    sia_train_job run = {.folder = t->folder, .settings = &s, .data = &data, .threads = 1, .comm = c};
+    t->status[rank] = sia_train(&run, &t->said[rank]);
+    sia_corpus_close(data.train);
+    sia_corpus_close(data.val);
+    json_decref(data.description);
+}
+
+/* Ranks that see another text are refused; rank 0 alone writes. */
+static void whole_runs(void **state) {
+    (void)state;
+    char folder[] = "/tmp/sia-test-XXXXXX", refused[64], run[64], command[128];
+    static const char words[] =
+        "a text of some words that are merged, some words of a text that are merged again";
+    texts t = {.other = true, .folder = refused};
+    sia_tokenizer_training training = {.size = 270};
+    sia_text text = {words, sizeof words - 1};
+    assert_int_equal(sia_tokenizer_train(&t.tokenizer, &training, &text, 1, &t.said[0]), SIA_OK);
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(refused, sizeof refused, "%s/refused", folder);
+    (void)snprintf(run, sizeof run, "%s/run", folder);
+    run_ranks(3, 60, run_of_rank, &t);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(t.status[r], SIA_ARGUMENT);
+        assert_string_equal(t.said[r].text, "rank 2: it has another text to train on than rank 0");
+    }
+    t.other = false;
+    t.folder = run;
+    run_ranks(3, 60, run_of_rank, &t);
+    for (int r = 0; r < 3; r++)
+        if (t.status[r]) fail_msg("rank %d: %s", r, t.said[r].text);
+    sia_checkpoint *c;
+    assert_int_equal(sia_checkpoint_open(&c, run, &(sia_checkpoint_choice){.step = STEPS}, &t.said[0]),
+                     SIA_OK);
+    sia_checkpoint_close(c);
+    sia_tokenizer_close(t.tokenizer);
+    (void)snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_one_process), cmocka_unit_test(moved),
-                                       cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(refusals), cmocka_unit_test(whole_runs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
