@@ -36,7 +36,7 @@ bool cli_ranks_tell(char prefix[32]) {
     ranks.alone = true;
     /* Often all ranks have met the same, on their own: a wrong option. Then rank 0 tells it, and ends the job before the
      * others do. */
-    if (!cli_first_rank()) (void)nanosleep(&(struct timespec){.tv_sec = 5}, NULL);
+    if (!cli_first_rank() && nanosleep(&(struct timespec){.tv_sec = 5}, NULL) != 0) return false;
     (void)snprintf(prefix, 32, "rank %d: ", sia_comm_rank(ranks.comm));
     return true;
 }

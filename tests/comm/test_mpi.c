@@ -103,6 +103,10 @@ static void another_number(void **state) {
     same_curve("one", "moved");
     same_curve("one", "alone");
     assert_int_equal(newest_checkpoint("moved"), STEPS);
+    /* And on as many as before: the bits of a run that never stopped. */
+    assert_int_equal(run_command("rm -r again/step-000050", said_text, sizeof said_text), 0);
+    must_on(4, "train --out again --resume auto --threads 1 --quiet");
+    assert_true(same_checkpoint("four", "again", STEPS));
 }
 
 /* Studies: the same lines, but for seconds and the like. */
