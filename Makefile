@@ -6,7 +6,8 @@ PREFIX ?= /usr/local
 BUILD := build/$(PRESET)
 
 # Debian packages: to build, to test.
-PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev libpcre2-dev libcmocka-dev
+PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev libpcre2-dev libcmocka-dev \
+  libopenmpi-dev openmpi-bin
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
 # And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.

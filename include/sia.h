@@ -41,6 +41,7 @@ typedef enum sia_status {
     SIA_STOPPED = 6,  /* the caller asked to stop */
     SIA_BUSY = 7,     /* another process holds the folder */
     SIA_NUMBER = 8,   /* a result is not finite */
+    SIA_LOST = 9,     /* another process of the job failed, or does not answer */
 } sia_status;
 
 typedef struct sia_error {

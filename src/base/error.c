@@ -29,6 +29,8 @@ const char *sia_status_name(sia_status status) {
         return "busy";
     case SIA_NUMBER:
         return "number";
+    case SIA_LOST:
+        return "lost";
     }
     return "unknown";
 }

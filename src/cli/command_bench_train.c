@@ -23,7 +23,9 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "cli/bench.h"
+#include "cli/bench_ranks.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/settings.h"
 #include "optim/muon.h"
 #include "train/trainer.h"
@@ -65,11 +67,11 @@ typedef struct bench {
 
 static sia_status fill(void *context, int64_t step, uint32_t *ids, uint32_t *targets, sia_error *err) {
     (void)err;
-    const problem *p = context;
-    int64_t tokens = p->set.training.batch * p->set.model.train_len;
+    const sia_settings *set = context;
+    int64_t tokens = set->training.batch * set->model.train_len;
     for (int64_t i = 0; i < tokens; i++) {
-        ids[i] = (uint32_t)sia_random_below((uint64_t)step, 2 * (uint64_t)i, p->set.model.vocabulary);
-        targets[i] = (uint32_t)sia_random_below((uint64_t)step, 2 * (uint64_t)i + 1, p->set.model.vocabulary);
+        ids[i] = (uint32_t)sia_random_below((uint64_t)step, 2 * (uint64_t)i, set->model.vocabulary);
+        targets[i] = (uint32_t)sia_random_below((uint64_t)step, 2 * (uint64_t)i + 1, set->model.vocabulary);
     }
     return SIA_OK;
 }
@@ -99,7 +101,7 @@ static sia_status problem_create(problem *p, sia_error *err) {
     const sia_training_settings *t = &p->set.training;
     sia_status status = sia_settings_complete(&p->set, err);
     if (!status) status = sia_model_create(&p->m, &p->set.model, p->threads, err);
-    if (!status) status = sia_trainer_create(&p->trainer, p->m, &p->set, fill, p, err);
+    if (!status) status = sia_trainer_create(&p->trainer, p->m, &p->set, fill, &p->set, err);
     if (!status)
         status = sia_training_create(&p->training, p->m, t->micro_batch, p->set.model.train_len, t->recompute,
                                      err);
@@ -107,7 +109,7 @@ static sia_status problem_create(problem *p, sia_error *err) {
     p->ids = sia_alloc((size_t)tokens_of(p), sizeof *p->ids);
     p->targets = sia_alloc((size_t)tokens_of(p), sizeof *p->targets);
     if (!p->ids || !p->targets) return sia_fail_memory(err, (size_t)tokens_of(p) * sizeof *p->ids, "batch");
-    (void)fill(p, 0, p->ids, p->targets, err);
+    (void)fill(&p->set, 0, p->ids, p->targets, err);
     p->bytes = bytes_of(p);
     count_operations(p);
     return SIA_OK;
@@ -343,6 +345,28 @@ static int make_problems(const cli_args *args, bench *b) {
     return status ? cli_fail(&err) : CLI_DONE;
 }
 
+/* Under mpirun: each preset on all ranks, each rank with the first of the numbers of threads. */
+static int run_ranks(const cli_args *args, const bench *b) {
+    int code = CLI_DONE;
+    for (int i = 0; i < b->preset_count && !code; i++) {
+        sia_error err;
+        sia_settings base, settings;
+        if (preset_settings(b->presets[i], &base, &err)) return cli_fail(&err);
+        if (cli_given(args, "len")) base.model.train_len = cli_int(args, "len");
+        code = cli_settings(args, &base, &settings);
+        if (!code)
+            code = cli_bench_on_ranks(&(cli_bench_ranks){.preset = b->presets[i],
+                                                         .settings = &settings,
+                                                         .fill = fill,
+                                                         .threads = (int)b->threads[0],
+                                                         .together = (int)cli_int(args, "context-parallel"),
+                                                         .rounds = b->rounds,
+                                                         .alone = !cli_flag(args, "ranks-only"),
+                                                         .json = cli_flag(args, "json")});
+    }
+    return code;
+}
+
 static int run_bench(const cli_args *args, bench *b) {
     sia_error err;
     int most = 1;
@@ -350,6 +374,9 @@ static int run_bench(const cli_args *args, bench *b) {
     int code =
         cli_word_list(args, "preset", b->preset_room, sizeof b->preset_room, b->presets, &b->preset_count);
     if (!code) code = read_threads(args, b);
+    if (!code && cli_ranks()) return run_ranks(args, b);
+    if (!code && (cli_int(args, "context-parallel") > 1 || cli_flag(args, "ranks-only")))
+        return cli_usage(args, "--context-parallel and --ranks-only are for mpirun");
     if (!code) code = make_problems(args, b);
     if (code) return code;
     for (int i = 0; i < b->thread_count; i++) most = b->threads[i] > most ? (int)b->threads[i] : most;
@@ -387,6 +414,9 @@ static const cli_option options[] = {
     {"len", CLI_INT, "N", NULL, "tokens of a sequence; the same as --train-len", 1, 1 << 24},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "of attention; si+prope", 0, 0},
     CLI_SHAPE_OPTIONS,
+    CLI_CONTEXT_OPTIONS,
+    {"ranks-only", CLI_FLAG, NULL, NULL, "under mpirun: no comparison with one process", 0, 0},
+    CLI_RANK_OPTIONS,
     {0}};
 
 const cli_command command_bench_train = {
@@ -395,13 +425,18 @@ const cli_command command_bench_train = {
     .examples = "  sia bench train                                        half a minute\n"
                 "  sia bench train --preset tiny --threads 1 --rounds 21\n"
                 "  sia bench train --preset bench --scheme rope --len 1024 --batch 2 --json\n"
-                "  sia bench train --preset paper-162m --batch 1 --rounds 1\n",
+                "  sia bench train --preset paper-162m --batch 1 --rounds 1\n"
+                "  mpirun -n 2 sia bench train --preset bench --threads 1\n",
     .options = options,
     .notes =
         "bench is 6 layers, width 256, 4 heads, vocabulary 4096, 8 sequences of 256 tokens. gradient is the "
         "forward and backward pass, optimizer is Muon and Adam, step is both.\n"
         "Operations are those of the products and of attention, each counted once, and in step and optimizer "
         "those of Muon's products; the rate of multiply-adds in registers is measured right before and after "
-        "each sample.\n",
+        "each sample.\n"
+        "Under mpirun, steps on all ranks, each with the first number of --threads, against steps of one "
+        "process with "
+        "as many threads as all of them have, in the same rounds.\n",
+    .ranks = true,
     .run = run,
 };

@@ -14,6 +14,7 @@
 #include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/show.h"
 #include "report/report.h"
@@ -221,7 +222,8 @@ static int run(const cli_args *args) {
     sia_error err;
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
-    if (cli_flag(args, "quiet")) cli_progress_silence();
+    bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
+    if (quiet) cli_progress_silence();
     cli_catch_stop();
     int code = cli_settings(args, NULL, &settings);
     sia_compare_job job = {
@@ -234,7 +236,7 @@ static int run(const cli_args *args) {
         (void)sia_fail_memory(&err, sizeof *t, "table");
         return cli_fail(&err);
     }
-    t->quiet = cli_flag(args, "quiet");
+    t->quiet = quiet;
     t->schemes = schemes;
     t->scheme_count = job.scheme_count;
     cli_progress_start(&t->shown.line, "", 0, "", 1);
@@ -245,12 +247,16 @@ static int run(const cli_args *args) {
     job.threads = (int)cli_int(args, "threads");
     job.command = command;
     job.machine = machine;
+    job.comm = cli_ranks();
     job.hook = hook;
     job.hook_context = t;
     sia_status status = machine ? sia_compare(&job, &err) : sia_fail_memory(&err, 256, "machine");
     cli_progress_end(&t->shown.line);
     if (status == SIA_STOPPED && !t->quiet) fputs("stopped; the same command goes on\n", stderr);
-    code = status ? cli_fail(&err) : finish(args, t, out);
+    if (status)
+        code = cli_fail(&err);
+    else if (cli_first_rank())
+        code = finish(args, t, out);
     json_decref(machine);
     free(t);
     return code;
@@ -266,6 +272,7 @@ static const cli_option options[] = {
     CLI_TRAINING_OPTIONS,
     CLI_DATA_OPTIONS,
     {"threads", CLI_INT, "N", "0", "0: all processors; trainings at a time", 0, 1024},
+    CLI_RANK_OPTIONS,
     {"json", CLI_FLAG, NULL, NULL, "the table on stdout, one JSON object a line", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines", 0, 0},
     {0}};
@@ -286,6 +293,8 @@ const cli_command command_compare = {
              "every length. Stopped by Ctrl-C or by a crash, the same command goes on where it was; with "
              "more schemes "
              "or seeds it adds them.\n"
-             "The folder gets compare.jsonl (one line a result), report.html, and a run for each training.\n",
+             "The folder gets compare.jsonl (one line a result), report.html, and a run for each training.\n"
+             "Under mpirun or srun the trainings are divided over the ranks; results do not depend on it.\n",
+    .ranks = true,
     .run = run,
 };

@@ -14,6 +14,7 @@
 #include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/show.h"
 #include "data/windows.h"
 #include "eval/loss.h"
@@ -137,13 +138,14 @@ static sia_status evaluate(job *j, sia_error *err) {
         if (!status && !json && j->progress.width) fprintf(stderr, "\r%*s\r", j->progress.width, "");
         if (!status && !json) print_row(r, seconds);
         if (!status) status = put_lines(j, r, seconds, err);
+        status = sia_comm_agree(cli_ranks(), status, err);
     }
     cli_progress_end(&j->progress);
     for (int i = 0; !status && !json && i < j->lengths.count; i++)
         if (results[i].bin_count) print_bins(&results[i]);
     free(results);
     (void)fflush(stdout); /* the table stands before the last line when both go to one place */
-    if (!status && !cli_flag(j->args, "quiet"))
+    if (!status && !cli_flag(j->args, "quiet") && cli_first_rank())
         fprintf(stderr, "at most %.0f MB of memory\n", peak_megabytes());
     return status;
 }
@@ -163,13 +165,23 @@ static sia_status name_scheme(job *j, char name[SIA_SCHEME_NAME], sia_error *err
 
 static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) {
     const sia_model_config *config = sia_model_settings(j->model.m);
-    j->eval = (sia_loss_eval){
-        .positions = cli_flag(j->args, "positions"), .progress = show_progress, .progress_context = j};
+    j->eval = (sia_loss_eval){.positions = cli_flag(j->args, "positions"),
+                              .progress = show_progress,
+                              .progress_context = j,
+                              .comm = cli_ranks(),
+                              .together = (int)cli_int(j->args, "context-parallel")};
     sia_status status = sia_type_parse(cli_text(j->args, "cache"), &j->eval.cache, err);
+    if (!status && j->eval.together > 1 && j->eval.cache != SIA_F32)
+        status = sia_fail(err, SIA_ARGUMENT, "--context-parallel: there is no cache; want --cache f32");
+    if (!status && sia_comm_size(cli_ranks()) % j->eval.together)
+        status =
+            sia_fail(err, SIA_ARGUMENT, "--context-parallel %d: want a divisor of the number of ranks, %d",
+                     j->eval.together, sia_comm_size(cli_ranks()));
     if (!status) status = name_scheme(j, scheme, err);
     if (!status)
         status = sia_lengths_parse(&j->lengths, cli_text(j->args, "lengths"), config->train_len, err);
-    if (!status && cli_flag(j->args, "record")) status = sia_run_open(&j->run, j->model.run, err);
+    if (!status && cli_flag(j->args, "record") && cli_first_rank())
+        status = sia_run_open(&j->run, j->model.run, err);
     sia_eval_source source = {.path = cli_text(j->args, "data"),
                               .run = j->model.run,
                               .tokenizer = j->model.tokenizer,
@@ -201,6 +213,7 @@ static int run(const cli_args *args) {
     sia_status status = cli_model_open(&j.model, operands[0], cli_text(args, "tokenizer"),
                                        (int)cli_int(args, "threads"), &err);
     if (!status) status = prepare(&j, scheme, &err);
+    status = sia_comm_agree(cli_ranks(), status, &err);
     if (!status) status = evaluate(&j, &err);
     sia_windows_destroy(j.windows);
     sia_eval_text_close(&j.text);
@@ -222,6 +235,8 @@ static const cli_option options[] = {
     {"cache", CLI_TEXT, "f32|f16|int8", "f32", "the type of the KV cache", 0, 0},
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json [the run's]", 0, 0},
     {"record", CLI_FLAG, NULL, NULL, "append the results to the run's eval.jsonl", 0, 0},
+    CLI_CONTEXT_OPTIONS,
+    CLI_RANK_OPTIONS,
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, in place of the table", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0},
@@ -233,15 +248,20 @@ const cli_command command_eval = {
     .examples = "  sia eval runs/first\n"
                 "  sia eval runs/first --lengths 1x,16x,64x --positions --data books.txt\n"
                 "  sia eval runs/rope --scheme rope+ntk\n"
+                "  mpirun -n 4 sia eval runs/first --lengths 256x --windows 1 --context-parallel 4\n"
                 "  sia data generate --documents 100 | sia eval runs/first --data - --join --lengths "
                 "1048576 --windows 1\n",
     .operands = "MODEL",
     .options = options,
-    .notes = "MODEL is the folder of a run (its newest checkpoint that is whole), of a checkpoint, or a "
-             "model.safetensors.\n"
-             "The same tokens are scored at every length: windows of the longest length, read whole or in "
-             "parts. The standard error is that of the mean over windows.\n"
-             "A text goes through the model in chunks, with a KV cache: memory grows with the length by "
-             "that of the cache alone.\n",
+    .notes =
+        "MODEL is the folder of a run (its newest checkpoint that is whole), of a checkpoint, or a "
+        "model.safetensors.\n"
+        "The same tokens are scored at every length: windows of the longest length, read whole or in "
+        "parts. The standard error is that of the mean over windows.\n"
+        "A text goes through the model in chunks, with a KV cache: memory grows with the length by "
+        "that of the cache alone.\n"
+        "Under mpirun or srun the windows are divided over the ranks; with --context-parallel, the tokens of "
+        "each sequence over so many of them, without a cache.\n",
+    .ranks = true,
     .run = run,
 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/threads.h"
+#include "comm/comm_mpi.h"
 #include "kernel/kernel.h"
 
 static int run(const cli_args *args) {
@@ -18,6 +19,7 @@ static int run(const cli_args *args) {
         printf(" %s%s", sia_kernel_table[i]->name,
                sia_kernel_table[i]->supported() ? "" : " (not on this processor)");
     printf("\nthreads    %d\n", sia_threads_available());
+    printf("MPI        %s\n", sia_mpi_library());
     printf("schemes   ");
     for (const char *const *name = sia_scheme_list(); *name; name++) printf(" %s", *name);
     putchar('\n');

@@ -26,6 +26,10 @@ static const struct {
                 "have them. Unset, the best ones are taken; 'sia info' names them."},
     {"NO_COLOR", "If set and not empty, the progress line has no colour."},
     {"TERM", "If it is dumb or unset, the progress line has no colour."},
+    {"PMIX_RANK",
+     "Set by mpirun or srun, as are OMPI_COMM_WORLD_SIZE, PMI_SIZE and SLURM_STEP_NUM_TASKS: where one of "
+     "them is, the program starts MPI and is one rank of several."},
+    {"PMI_RANK", "The same, set by other launchers."},
 };
 
 static const struct {

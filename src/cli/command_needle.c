@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/bench.h"
 #include "cli/machine.h"
+#include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/show.h"
 #include "cli/train_progress.h"
@@ -112,7 +113,8 @@ static int run(const cli_args *args) {
     int count = cli_operands(args, &paths);
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
     if (count < 1) return cli_usage(args, "want RUNS, folders that 'sia train' made");
-    if (cli_flag(args, "quiet")) cli_progress_silence();
+    bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
+    if (quiet) cli_progress_silence();
     cli_catch_stop();
     sia_error err;
     sia_needle_settings settings = sia_needle_usual;
@@ -123,7 +125,7 @@ static int run(const cli_args *args) {
     if (!runs) return CLI_FAILED;
     for (int i = 0; i < count; i++) runs[i].path = paths[i];
     cli_command_line(args, command, sizeof command);
-    view v = {.quiet = cli_flag(args, "quiet"), .json = cli_flag(args, "json"), .settings = &settings};
+    view v = {.quiet = quiet, .json = cli_flag(args, "json"), .settings = &settings};
     v.training.quiet = true; /* its lines; not its progress */
     v.training.label = "";
     cli_progress_start(&v.training.shown.line, "", 0, "", 1);
@@ -136,6 +138,7 @@ static int run(const cli_args *args) {
                           .resume = cli_flag(args, "resume"),
                           .command = command,
                           .machine = machine,
+                          .comm = cli_ranks(),
                           .hook = hook,
                           .hook_context = &v};
     status = machine ? sia_needle_run(&job, &err) : sia_fail_memory(&err, 256, "machine");
@@ -172,6 +175,7 @@ static const cli_option options[] = {
     {"new-cities", CLI_FLAG, NULL, NULL, "cities too are others than in fine-tuning, as numbers are: harder",
      0, 0},
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    CLI_RANK_OPTIONS,
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, for each run and length", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines but the table", 0, 0},
     {0}};
@@ -194,6 +198,10 @@ const cli_command command_needle = {
         "with numbers that fine-tuning never showed, each token being the most likely after what "
         "they wrote themselves. A needle is right when city and number are.\n"
         "What is found goes to FOLDER/needle.jsonl, by depth as well. A run that finds less than half at its "
-        "training length has not learnt the task at this budget, which says nothing about length.\n",
+        "training length has not learnt the task at this budget, which says nothing about length.\n"
+        "Under mpirun or srun the ranks fine-tune together, each with its part of every batch, and the "
+        "haystacks are "
+        "divided over them.\n",
+    .ranks = true,
     .run = run,
 };

@@ -9,6 +9,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "cli/bench.h"
+#include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/show.h"
 #include "cli/train_progress.h"
@@ -36,7 +37,8 @@ static int run(const cli_args *args) {
     const char *out = cli_text(args, "out");
     if (!out) return cli_usage(args, "want --out RUN, the folder of the run");
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
-    if (cli_flag(args, "quiet")) cli_progress_silence();
+    bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
+    if (quiet) cli_progress_silence();
     cli_catch_stop();
     sia_error err;
     sia_settings base, settings;
@@ -50,7 +52,7 @@ static int run(const cli_args *args) {
     if (code) return code;
     char command[1024];
     cli_command_line(args, command, sizeof command);
-    cli_train_progress progress = {.label = "", .quiet = cli_flag(args, "quiet")};
+    cli_train_progress progress = {.label = "", .quiet = quiet};
     cli_progress_start(&progress.shown.line, "", 0, "", 1);
     sia_data_source source = cli_data_source(args, &progress.shown);
     sia_train_job job = {.folder = out,
@@ -61,27 +63,31 @@ static int run(const cli_args *args) {
                          .initial = cli_text(args, "from"),
                          .command = command,
                          .hook = cli_train_hook,
-                         .hook_context = &progress};
+                         .hook_context = &progress,
+                         .comm = cli_ranks(),
+                         .together = (int)cli_int(args, "context-parallel")};
     double started = cli_seconds();
     sia_status status = sia_train(&job, &err);
     cli_progress_end(&progress.shown.line);
-    if (status == SIA_STOPPED && !cli_flag(args, "quiet"))
+    if (status == SIA_STOPPED && !quiet)
         fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", cli_shown(out));
     if (status) return cli_fail(&err);
-    if (!cli_flag(args, "quiet")) say_end(&progress, out, cli_seconds() - started);
+    if (!quiet) say_end(&progress, out, cli_seconds() - started);
     if (cli_flag(args, "json")) status = say_json(&progress, out, cli_seconds() - started, &err);
     return status ? cli_fail(&err) : CLI_DONE;
 }
 
 static const cli_option options[] = {
     {"out", CLI_TEXT, "RUN", NULL, "the folder of the run", 0, 0},
-    {"resume", CLI_FLAG, NULL, NULL, "go on from its newest checkpoint; begin where there is none", 0, 0},
+    {"resume", CLI_FLAG, "[auto]", NULL, "go on from its newest checkpoint; begin where there is none", 0, 0},
     {"from", CLI_TEXT, "MODEL", NULL, "weights to start from: a run, a checkpoint, a file", 0, 0},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "of attention; si+prope", 0, 0},
     CLI_MODEL_OPTIONS,
     CLI_TRAINING_OPTIONS,
     CLI_DATA_OPTIONS,
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    CLI_CONTEXT_OPTIONS,
+    CLI_RANK_OPTIONS,
     {"json", CLI_FLAG, NULL, NULL, "the result as one JSON object on stdout", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines", 0, 0},
     {0}};
@@ -94,6 +100,7 @@ const cli_command command_train = {
         "  sia train --out runs/books books.txt --preset small --steps 2000\n"
         "  sia train --out runs/books --resume              after Ctrl-C, a crash, a full disk\n"
         "  sia train --out runs/rope books.txt --scheme rope --seed 1\n"
+        "  mpirun -n 8 sia train --out runs/big books.txt --preset small --resume auto\n"
         "  sia train --out runs/web 'fineweb/fineweb_train_*.bin' --val 'fineweb/fineweb_val_*.bin' --preset "
         "paper-162m\n",
     .operands = "[FILES...]",
@@ -103,6 +110,9 @@ const cli_command command_train = {
              "or pattern of shards (*.bin). Without FILES the text is generated.\n"
              "The folder gets config.json, tokenizer.json, metrics.jsonl and checkpoints "
              "step-N/model.safetensors, "
-             "optimizer.safetensors. Ctrl-C writes a checkpoint and ends with exit code 130.\n",
+             "optimizer.safetensors. Ctrl-C writes a checkpoint and ends with exit code 130.\n"
+             "Under mpirun or srun each rank takes its part of every batch; a run that was saved on some "
+             "ranks goes on on any other number (docs/cluster.md).\n",
+    .ranks = true,
     .run = run,
 };

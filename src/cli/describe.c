@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/layout.h"
+#include "comm/comm_mpi.h"
 
 const cli_option cli_help_option = {.name = "help", .help = "this text"};
 
@@ -218,6 +219,6 @@ void cli_print_version(void) {
     const char *blas = openblas_get_config();
     size_t name = strcspn(blas, " ");
     if (blas[name]) name += 1 + strcspn(blas + name + 1, " ");
-    printf("sia %s\ncompiler  %s\nkernels   %s\nBLAS      %.*s (%s)\nMPI       none\n", sia_version(),
-           compiler, sia_isa(), (int)name, blas, openblas_get_corename());
+    printf("sia %s\ncompiler  %s\nkernels   %s\nBLAS      %.*s (%s)\nMPI       %s\n", sia_version(), compiler,
+           sia_isa(), (int)name, blas, openblas_get_corename(), sia_mpi_library());
 }

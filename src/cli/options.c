@@ -16,6 +16,7 @@
 
 #include "base/harmless.h"
 #include "cli/describe.h"
+#include "cli/ranks.h"
 #include "cli/show.h"
 
 enum { MAX_OPTIONS = 64 };
@@ -89,14 +90,16 @@ int cli_operands(const cli_args *args, char ***operands) {
 /* ------------------------------------------------------------------------------------------------ failing */
 
 int cli_fail(const sia_error *err) {
-    fprintf(stderr, "sia: %s\n", err->text);
+    char prefix[32];
+    if (cli_ranks_tell(prefix)) fprintf(stderr, "sia: %s%s\n", prefix, err->text);
     if (err->status == SIA_STOPPED) return CLI_INTERRUPTED;
     return err->status == SIA_ARGUMENT || err->status == SIA_SCHEME ? CLI_USAGE : CLI_FAILED;
 }
 
 int cli_usage(const cli_args *args, const char *format, ...) {
     va_list arguments;
-    char sentence[1024]; /* what was typed may be a name that the shell found */
+    char sentence[1024];                     /* what was typed may be a name that the shell found */
+    if (!cli_first_rank()) return CLI_USAGE; /* every rank was called alike */
     va_start(arguments, format);
     (void)vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
@@ -148,6 +151,13 @@ static int unknown_option(const cli_args *args, const char *name) {
     return cli_usage(args, "unknown option --%s", name);
 }
 
+/* A flag whose argument is "[auto]" means the same with this word behind it. */
+static bool may_follow(const cli_option *flag, const char *word) {
+    size_t length = strlen(word);
+    return flag->argument && strlen(flag->argument) == length + 2 &&
+           strncmp(flag->argument + 1, word, length) == 0;
+}
+
 /* argv holds what follows the command's name. Operands are moved to its front. */
 static int parse(cli_args *args, int argc, char **argv) {
     bool only_operands = false;
@@ -172,7 +182,9 @@ static int parse(cli_args *args, int argc, char **argv) {
         }
         const cli_option *option = &args->command->options[place];
         if (option->kind == CLI_FLAG) {
-            if (equals) return cli_usage(args, "--%s takes no value", option->name);
+            if (equals && !may_follow(option, equals + 1))
+                return cli_usage(args, "--%s takes no value", option->name);
+            if (!equals && i + 1 < argc && may_follow(option, argv[i + 1])) i++;
             args->value[place] = "yes";
             continue;
         }
@@ -269,6 +281,7 @@ static int run_command(int argc, char **argv) {
         }
     cli_args args = {.command = command};
     int code = parse(&args, argc - words, argv + words);
+    if (code == CLI_DONE && command->ranks) code = cli_ranks_start(cli_int(&args, "timeout"));
     return code == CLI_DONE ? command->run(&args) : code;
 }
 
@@ -318,5 +331,5 @@ int cli_main(int argc, char **argv) {
         fputs("sia: stdout: not all of the output could be written\n", stderr);
         code = CLI_FAILED;
     }
-    return code;
+    return cli_ranks_end(code);
 }

@@ -30,7 +30,7 @@ typedef enum cli_kind {
 typedef struct cli_option {
     const char *name; /* without the two dashes */
     cli_kind kind;
-    /* What --help calls its value; NULL for a flag. "a|b|c": one of these words, checked when parsing. What
+    /* What --help calls its value; NULL for a flag, or "[word]" that may follow it. "a|b|c": one of these words, checked when parsing. What
      * completion makes of PATH, FOLDER, SCHEME, LIST: cli/describe.h. */
     const char *argument;
     const char *fallback; /* the default, as one would type it; NULL: not given */
@@ -49,6 +49,7 @@ typedef struct cli_command {
     /* Closes --help, or NULL. It flows into the width that there is; an empty line divides paragraphs, and a
      * line that starts with a space stays a line. */
     const char *notes;
+    bool ranks; /* under mpirun its work is divided over the ranks; its table has CLI_RANK_OPTIONS */
     int (*run)(const cli_args *args); /* returns an exit code */
 } cli_command;
 

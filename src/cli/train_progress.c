@@ -24,8 +24,10 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
                 (long long)(e->data->val ? sia_corpus_tokens(e->data->val) : 0),
                 (double)p->steps * (double)p->tokens / (double)sia_corpus_tokens(e->data->train),
                 (long long)p->steps, (long long)p->tokens);
-        fprintf(stderr, "about %.0f MB of memory; kernels %s, %d thread%s\n", (double)e->bytes / 1e6,
-                sia_isa(), e->threads, e->threads == 1 ? "" : "s");
+        fprintf(stderr, "about %.0f MB of memory; kernels %s, %d thread%s", (double)e->bytes / 1e6, sia_isa(),
+                e->threads, e->threads == 1 ? "" : "s");
+        if (e->ranks > 1) fprintf(stderr, " on each of %d ranks", e->ranks);
+        fputc('\n', stderr);
         if (e->step) fprintf(stderr, "goes on from step %lld\n", (long long)e->step);
     }
     (void)snprintf(p->shown.what, sizeof p->shown.what, "%s", p->label);

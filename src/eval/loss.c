@@ -82,7 +82,9 @@ sia_status sia_eval_loss(sia_model *m, const sia_loss_eval *e, int64_t length, s
                         .cache = e->cache,
                         .progress = e->progress,
                         .progress_context = e->progress_context,
-                        .by_position = by_position};
+                        .by_position = by_position,
+                        .comm = e->comm,
+                        .together = e->together};
     if (!status) status = sia_validate(m, &v, &r->mean, err);
     if (!status && by_position) make_bins(r, by_position);
     sia_free(by_position);

@@ -33,6 +33,8 @@ typedef struct sia_loss_eval {
     bool positions;
     sia_progress *progress; /* or NULL; done goes from 0 to 1 for each length */
     void *progress_context;
+    sia_comm *comm; /* or NULL: ranks divide the windows, or each sequence over `together` of them */
+    int together;
 } sia_loss_eval;
 
 /* The mean loss over the positions from <= i < to. */

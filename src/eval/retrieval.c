@@ -57,7 +57,7 @@ typedef struct work {
     const sia_retrieval *r;
     sia_haystack haystack;
     int needles;
-    int64_t first; /* the sample of task 0 */
+    int64_t first; /* of this rank's samples, that of task 0 */
     sia_predict *predict;
     void *context;
     struct {
@@ -92,9 +92,14 @@ static sia_status write_answer(const work *w, int worker, const sia_needle *need
     return status;
 }
 
+/* Ranks take every so manyth sample. */
+static int64_t sample_of(const work *w, int64_t own) {
+    return sia_comm_rank(w->r->comm) + own * sia_comm_size(w->r->comm);
+}
+
 static void sample_task(void *context, int64_t task, int worker) {
     work *w = context;
-    int64_t n = w->first + task;
+    int64_t n = sample_of(w, w->first + task);
     char answer[ANSWER];
     sia_needle needles[SIA_NEEDLES_MOST];
     sia_error *err = &w->errors[task];
@@ -108,9 +113,9 @@ static void sample_task(void *context, int64_t task, int worker) {
         w->depth[n][i] = (int)(needles[i].first * SIA_DEPTHS / w->haystack.length);
 }
 
-static void add_up(const work *w, sia_retrieval_result *result) {
+static void add_up_own(const work *w, sia_retrieval_result *result) {
     *result = (sia_retrieval_result){0};
-    for (int64_t n = 0; n < w->r->samples; n++)
+    for (int64_t own = 0, n; (n = sample_of(w, own)) < w->r->samples; own++)
         for (int i = 0; i < w->needles; i++) {
             int depth = w->depth[n][i] < SIA_DEPTHS ? w->depth[n][i] : SIA_DEPTHS - 1;
             result->count++;
@@ -120,8 +125,30 @@ static void add_up(const work *w, sia_retrieval_result *result) {
         }
 }
 
+/* Whole numbers: exact in any order. */
+static sia_status add_up(const work *w, sia_retrieval_result *result, sia_error *err) {
+    double numbers[2 + 2 * SIA_DEPTHS];
+    add_up_own(w, result);
+    numbers[0] = (double)result->count;
+    numbers[1] = (double)result->right;
+    for (int i = 0; i < SIA_DEPTHS; i++) {
+        numbers[2 + i] = (double)result->depth_count[i];
+        numbers[2 + SIA_DEPTHS + i] = (double)result->depth_right[i];
+    }
+    sia_status status = sia_comm_sum(w->r->comm, numbers, 2 + 2 * SIA_DEPTHS, err);
+    result->count = (int64_t)numbers[0];
+    result->right = (int64_t)numbers[1];
+    for (int i = 0; i < SIA_DEPTHS; i++) {
+        result->depth_count[i] = (int64_t)numbers[2 + i];
+        result->depth_right[i] = (int64_t)numbers[2 + SIA_DEPTHS + i];
+    }
+    return status;
+}
+
 static sia_status rounds(work *w, int threads, sia_error *err) {
-    int64_t round = (int64_t)threads * ROUND, samples = w->r->samples;
+    int ranks = sia_comm_size(w->r->comm);
+    int64_t round = (int64_t)threads * ROUND;
+    int64_t samples = (w->r->samples - sia_comm_rank(w->r->comm) + ranks - 1) / ranks;
     for (w->first = 0; w->first < samples; w->first += round) {
         const sia_retrieval *r = w->r;
         if (r->progress && r->progress(r->progress_context, "retrieval", (double)w->first / (double)samples))
@@ -129,9 +156,9 @@ static sia_status rounds(work *w, int threads, sia_error *err) {
         int64_t tasks = samples - w->first < round ? samples - w->first : round;
         sia_parallel(threads, tasks, sample_task, w);
         for (int64_t i = 0; i < tasks; i++)
-            if (w->statuses[w->first + i]) {
+            if (w->statuses[sample_of(w, w->first + i)]) {
                 if (err) *err = w->errors[i];
-                return w->statuses[w->first + i];
+                return w->statuses[sample_of(w, w->first + i)];
             }
     }
     return SIA_OK;
@@ -164,7 +191,8 @@ sia_status sia_retrieval_run(const sia_retrieval *r, sia_predict *predict, void 
     w.haystack.validation = true;
     sia_status status = make_room(&w, threads, err);
     if (!status) status = rounds(&w, threads, err);
-    if (!status) add_up(&w, result);
+    status = sia_comm_agree(r->comm, status, err);
+    if (!status) status = add_up(&w, result, err);
     for (int i = 0; w.workers && i < threads; i++) {
         sia_free(w.workers[i].ids);
         sia_free(w.workers[i].mask);

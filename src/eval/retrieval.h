@@ -14,6 +14,7 @@
 #ifndef SIA_EVAL_RETRIEVAL_H
 #define SIA_EVAL_RETRIEVAL_H
 
+#include "comm/comm.h"
 #include "data/haystack.h"
 
 enum { SIA_DEPTHS = 10 };
@@ -24,6 +25,7 @@ typedef struct sia_retrieval {
     int threads;            /* 0: all processors */
     sia_progress *progress; /* or NULL */
     void *progress_context;
+    sia_comm *comm; /* or NULL: ranks take every so manyth sample, and all get the result */
 } sia_retrieval;
 
 /* Depth i holds the needles whose sentence starts at i/10 <= first/length < (i + 1)/10. */

@@ -83,6 +83,10 @@ typedef struct loss_job {
 } loss_job;
 
 /* A chunk is cut among the threads in small blocks, but not below a tile's rows. */
+static int64_t block_of(int64_t chunk) {
+    return chunk > SIA_BLOCK_ROWS ? SIA_BLOCK_ROWS : chunk > 24 ? 24 : chunk;
+}
+
 static void loss_task(void *context, int64_t task, int worker) {
     (void)worker;
     const loss_job *job = context;
@@ -102,9 +106,20 @@ static void loss_task(void *context, int64_t task, int worker) {
             t->losses[first + i] =
                 t->m->kernel->cross_entropy(logits + i * vocabulary, vocabulary, target, job->scale);
     }
+    if (t->forward_only) return;
     float *dx = t->dx + first * width;
     sia_model_product(t->m, w, true, rows, logits, dx, 0);
     t->m->kernel->norm_rows_back(t->y + first * width, t->r + first, dx, NULL, dx, rows, width);
+}
+
+void sia_training_score(sia_training *t, const uint32_t *targets) {
+    int64_t chunk = sia_loss_rows(&t->m->config);
+    loss_job job = {.t = t, .targets = targets};
+    job.block = block_of(chunk);
+    for (; job.first < t->tokens; job.first += job.rows) {
+        job.rows = t->tokens - job.first < chunk ? t->tokens - job.first : chunk;
+        sia_parallel(t->m->threads, sia_blocks(job.rows, job.block), loss_task, &job);
+    }
 }
 
 /* So many rows without a target, one after another, are left out. */
@@ -143,7 +158,7 @@ void sia_training_loss(sia_training *t, const uint32_t *targets, float scale, bo
                        int64_t *scored) {
     int64_t chunk = sia_loss_rows(&t->m->config), width = t->m->config.width;
     loss_job job = {.t = t, .targets = targets, .scale = scale};
-    job.block = chunk > SIA_BLOCK_ROWS ? SIA_BLOCK_ROWS : chunk > 24 ? 24 : chunk;
+    job.block = block_of(chunk);
     while (job.first < t->tokens) {
         int64_t gap = unscored_rows(targets, job.first, t->tokens);
         if (gap >= GAP) {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "comm/comm.h"
 #include "kernel/kernel.h"
 #include "kernel/matrix.h"
 #include "model/config.h"
@@ -69,14 +70,40 @@ typedef struct sia_training sia_training;
  * its gradient: a third more work, a tenth of the memory. */
 sia_status sia_training_create(sia_training **t, sia_model *m, int64_t batch, int64_t length, bool recompute,
                                sia_error *err);
+
+/* What a pass is made for. */
+typedef struct sia_training_plan {
+    int64_t batch, length; /* of whole sequences */
+    bool recompute;
+    bool forward_only; /* losses alone: no gradients, and the memory of one layer */
+    sia_comm *ring;    /* sequences are divided over these ranks (attention/ring.h); NULL: they are whole */
+} sia_training_plan;
+sia_status sia_training_plan_create(sia_training **t, sia_model *m, const sia_training_plan *plan,
+                                    sia_error *err);
 void sia_training_destroy(sia_training *t);
 size_t sia_training_bytes(const sia_training *t);
 
-/* Forward and backward over ids [batch, length], targets the same shape (SIA_NO_TARGET: not scored).
+/* Tokens of a sequence that this rank has: all of them without a ring; and which: to[i] of a whole row. */
+int64_t sia_training_positions(const sia_training *t);
+void sia_training_pick(const sia_training *t, const uint32_t *row, uint32_t *to);
+
+/* From now on a run takes so many sequences, at most as many as it was created for. */
+sia_status sia_training_resize(sia_training *t, int64_t batch, sia_error *err);
+
+/* Called by a run on its way back: the gradients of parameters first .. first + count - 1 of the table are whole.
+ * count 0: nothing new, a moment to move other things on. What fails here ends the run. NULL: nobody watches. */
+typedef sia_status sia_gradient_ready(void *context, int first, int count, sia_error *err);
+void sia_training_watch(sia_training *t, sia_gradient_ready *ready, void *context);
+
+/* Forward and backward over ids [batch, positions], targets the same shape (SIA_NO_TARGET: not scored).
  * Gradients of scale * (sum of the losses) are written into the parameters' gradients, or added to them where
  * add is set. *sum is the sum of the losses, *scored how many there were. */
 sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t *targets, float scale,
                             bool add, double *sum, int64_t *scored, sia_error *err);
+
+/* Forward alone: losses [batch, positions], 0 where there is no target. The model's forward panels must be packed. */
+sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint32_t *targets, float *losses,
+                               sia_error *err);
 
 /* Useful floating-point operations of the products and of attention for one token of a sequence of this
  * length, forward and backward. */

@@ -50,13 +50,34 @@ static void carve_layer(sia_training *t, sia_carve *carve, sia_layer *layer) {
     layer->h = sia_carve_floats(carve, n * c->hidden);
 }
 
+static void carve_gradients(sia_training *t, sia_carve *carve) {
+    const sia_model_config *c = &t->m->config;
+    int64_t n = t->tokens, q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    t->dx = sia_carve_floats(carve, n * c->width);
+    t->dmid = sia_carve_floats(carve, n * c->width);
+    t->dh = sia_carve_floats(carve, n * c->hidden);
+    t->dz = sia_carve_floats(carve, n * q);
+    t->dq = sia_carve_floats(carve, n * q);
+    t->dk = sia_carve_floats(carve, n * kv);
+    t->dv = sia_carve_floats(carve, n * kv);
+    t->dlogn = sia_carve_floats(carve, c->heads);
+}
+
+/* A ring has its own. */
+static size_t attention_bytes(const sia_training *t) {
+    if (t->ring) return 0;
+    size_t forward = sia_attention_workspace(t->m->attention, t->span, SIA_PASS_FORWARD);
+    size_t back = t->forward_only ? 0 : sia_attention_workspace(t->m->attention, t->span, SIA_PASS_BACKWARD);
+    return forward > back ? forward : back;
+}
+
 /* With base NULL it only counts. */
 static void carve_all(sia_training *t, sia_carve *carve) {
     const sia_model_config *c = &t->m->config;
-    int64_t n = t->tokens, q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
+    int64_t n = t->tokens;
     for (int i = 0; i < c->layers; i++) {
         if (t->recompute) t->layers[i].input = sia_carve_floats(carve, n * c->width);
-        if (t->recompute && i > 0) {
+        if ((t->recompute || t->forward_only) && i > 0) {
             float *input = t->layers[i].input;
             t->layers[i] = t->layers[0];
             t->layers[i].input = input;
@@ -66,40 +87,53 @@ static void carve_all(sia_training *t, sia_carve *carve) {
     t->x = sia_carve_floats(carve, n * c->width);
     t->y = sia_carve_floats(carve, n * c->width);
     t->r = sia_carve_floats(carve, n);
-    t->dx = sia_carve_floats(carve, n * c->width);
-    t->dmid = sia_carve_floats(carve, n * c->width);
-    t->dh = sia_carve_floats(carve, n * c->hidden);
-    t->dz = sia_carve_floats(carve, n * q);
-    t->dq = sia_carve_floats(carve, n * q);
-    t->dk = sia_carve_floats(carve, n * kv);
-    t->dv = sia_carve_floats(carve, n * kv);
-    t->dlogn = sia_carve_floats(carve, c->heads);
+    if (!t->forward_only) carve_gradients(t, carve);
     t->losses = sia_carve_floats(carve, n);
     t->logits = sia_carve_floats(carve, sia_loss_rows(c) * (int64_t)c->vocabulary);
-    t->attention_work = sia_carve_bytes(
-        carve,
-        (size_t)largest((int64_t)sia_attention_workspace(t->m->attention, t->span, SIA_PASS_FORWARD),
-                        (int64_t)sia_attention_workspace(t->m->attention, t->span, SIA_PASS_BACKWARD)));
+    t->attention_work = sia_carve_bytes(carve, attention_bytes(t));
     t->worker_floats = worker_floats(t);
     t->scratch = sia_carve_floats(carve, t->worker_floats * t->m->threads);
 }
 
-sia_status sia_training_create(sia_training **out, sia_model *m, int64_t batch, int64_t length,
-                               bool recompute, sia_error *err) {
+sia_status sia_training_create(sia_training **t, sia_model *m, int64_t batch, int64_t length, bool recompute,
+                               sia_error *err) {
+    return sia_training_plan_create(
+        t, m, &(sia_training_plan){.batch = batch, .length = length, .recompute = recompute}, err);
+}
+
+/* This rank's part of the sequences, and what attends to all of them. */
+static sia_status take_positions(sia_training *t, const sia_training_plan *plan, sia_error *err) {
+    t->length = plan->length;
+    if (sia_comm_size(plan->ring) > 1) {
+        sia_status status = sia_ring_create(&t->ring, t->m->attention, plan->ring, plan->batch, plan->length,
+                                            !plan->forward_only, err);
+        if (status) return status;
+        t->length = sia_ring_positions(t->ring);
+    }
+    t->tokens = t->batch * t->length;
+    t->span = (sia_span){.batch = t->batch, .q_len = t->length, .k_len = t->length};
+    return sia_attention_reserve(t->m->attention, plan->length, err);
+}
+
+sia_status sia_training_plan_create(sia_training **out, sia_model *m, const sia_training_plan *plan,
+                                    sia_error *err) {
     *out = NULL;
+    int64_t batch = plan->batch, length = plan->length;
     if (batch < 1 || length < 1 || length > SIA_MAX_POSITION || batch > SIA_MAX_POSITION / length)
         return sia_fail(err, SIA_ARGUMENT,
                         "batch of %lld sequences of %lld tokens: want 1 to %lld tokens in all",
                         (long long)batch, (long long)length, (long long)SIA_MAX_POSITION);
     sia_training *t = sia_alloc(1, sizeof *t);
     if (!t) return sia_fail_memory(err, sizeof *t, "training");
-    *t = (sia_training){
-        .m = m, .batch = batch, .length = length, .tokens = batch * length, .recompute = recompute};
-    t->span = (sia_span){.batch = batch, .q_len = length, .k_len = length};
+    *t = (sia_training){.m = m,
+                        .batch = batch,
+                        .most = batch,
+                        .recompute = plan->recompute && !plan->forward_only,
+                        .forward_only = plan->forward_only};
     t->layers = sia_alloc((size_t)m->config.layers, sizeof *t->layers);
     sia_status status = t->layers ? SIA_OK : sia_fail_memory(err, sizeof *t->layers, "training");
-    if (!status) status = sia_parameters_gradients(&m->parameters, err);
-    if (!status) status = sia_attention_reserve(m->attention, length, err);
+    if (!status && !t->forward_only) status = sia_parameters_gradients(&m->parameters, err);
+    if (!status) status = take_positions(t, plan, err);
     if (!status) {
         sia_carve carve = {0};
         carve_all(t, &carve);
@@ -118,12 +152,38 @@ sia_status sia_training_create(sia_training **out, sia_model *m, int64_t batch, 
 
 void sia_training_destroy(sia_training *t) {
     if (!t) return;
+    sia_ring_destroy(t->ring);
     sia_free(t->memory);
     sia_free(t->layers);
     sia_free(t);
 }
 
-size_t sia_training_bytes(const sia_training *t) { return t->bytes; }
+size_t sia_training_bytes(const sia_training *t) {
+    return t->bytes + (t->ring ? sia_ring_bytes(t->ring) : 0);
+}
+
+int64_t sia_training_positions(const sia_training *t) { return t->length; }
+
+void sia_training_pick(const sia_training *t, const uint32_t *row, uint32_t *to) {
+    if (t->ring)
+        sia_ring_pick(t->ring, row, to);
+    else
+        memcpy(to, row, (size_t)t->length * sizeof *to);
+}
+
+sia_status sia_training_resize(sia_training *t, int64_t batch, sia_error *err) {
+    if (batch < 1 || batch > t->most)
+        return sia_fail(err, SIA_ARGUMENT, "batch of %lld sequences: want 1 to %lld", (long long)batch,
+                        (long long)t->most);
+    t->batch = t->span.batch = batch;
+    t->tokens = batch * t->length;
+    return SIA_OK;
+}
+
+void sia_training_watch(sia_training *t, sia_gradient_ready *ready, void *context) {
+    t->ready = ready;
+    t->ready_context = context;
+}
 
 /* ------------------------------------------------------------------------------------------------ blocks of tokens */
 
@@ -211,7 +271,8 @@ static const float *logn_of(const sia_training *t, int layer) {
 static sia_status attend(sia_training *t, int layer, sia_error *err) {
     const sia_layer *l = &t->layers[layer];
     sia_forward io = {.q = l->q, .k = l->k, .v = l->v, .logn = logn_of(t, layer), .out = l->z, .lse = l->lse};
-    return sia_attention_forward(t->m->attention, t->span, &io, t->attention_work, err);
+    return t->ring ? sia_ring_forward(t->ring, t->batch, &io, err)
+                   : sia_attention_forward(t->m->attention, t->span, &io, t->attention_work, err);
 }
 
 static sia_status forward(sia_training *t, sia_error *err) {
@@ -291,7 +352,9 @@ static sia_status backward_attention(sia_training *t, int layer, bool add, sia_e
                        .d_k = t->dk,
                        .d_v = t->dv,
                        .d_logn = logn ? t->dlogn : NULL};
-    sia_status status = sia_attention_backward(t->m->attention, t->span, &io, t->attention_work, err);
+    sia_status status = t->ring
+                            ? sia_ring_backward(t->ring, t->batch, &io, err)
+                            : sia_attention_backward(t->m->attention, t->span, &io, t->attention_work, err);
     for (int h = 0; !status && logn && h < t->m->config.heads; h++) {
         float *gradient = weight(t, layer, SIA_KIND_LOGN)->gradient + h;
         *gradient = t->dlogn[h] + (add ? *gradient : 0);
@@ -299,23 +362,35 @@ static sia_status backward_attention(sia_training *t, int layer, bool add, sia_e
     return status;
 }
 
+/* `count` parameters of the table from this one on. */
+static sia_status tell_ready(sia_training *t, const sia_parameter *first, int count, sia_error *err) {
+    if (!t->ready) return SIA_OK;
+    return t->ready(t->ready_context, (int)(first - t->m->parameters.list), count, err);
+}
+
 static sia_status backward_layer(sia_training *t, int layer, bool add, sia_error *err) {
     const sia_layer *l = &t->layers[layer];
     sia_status status = t->recompute ? compute_again(t, layer, err) : SIA_OK;
     if (status) return status;
     each_block(t, layer, backward_mlp_rows);
+    status = tell_ready(t, weight(t, layer, SIA_KIND_O), 0, err);
+    if (status) return status;
     const sia_gradient_of mlp[] = {{weight(t, layer, SIA_KIND_OUT), t->dx, l->h},
                                    {weight(t, layer, SIA_KIND_IN), t->dh, l->y2},
                                    {weight(t, layer, SIA_KIND_O), t->dmid, l->z}};
     sia_training_gradients(t, mlp, 3, t->tokens, add);
-    status = backward_attention(t, layer, add, err);
+    status = tell_ready(t, weight(t, layer, SIA_KIND_O), 3, err); /* o, in, out */
+    if (!status) status = backward_attention(t, layer, add, err);
+    if (!status) status = tell_ready(t, weight(t, layer, SIA_KIND_Q), 0, err);
     if (status) return status;
     each_block(t, layer, backward_attention_rows);
     const sia_gradient_of attention[] = {{weight(t, layer, SIA_KIND_Q), t->dq, l->y1},
                                          {weight(t, layer, SIA_KIND_K), t->dk, l->y1},
                                          {weight(t, layer, SIA_KIND_V), t->dv, l->y1}};
     sia_training_gradients(t, attention, 3, t->tokens, add);
-    return SIA_OK;
+    status = tell_ready(t, weight(t, layer, SIA_KIND_Q), 3, err); /* q, k, v */
+    if (!status && logn_of(t, layer)) status = tell_ready(t, weight(t, layer, SIA_KIND_LOGN), 1, err);
+    return status;
 }
 
 /* dx becomes the gradient of the embedding's row of each token. */
@@ -357,6 +432,19 @@ static void scatter_task(void *context, int64_t task, int worker) {
 
 /* ------------------------------------------------------------------------------------------------ the whole */
 
+sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint32_t *targets, float *losses,
+                               sia_error *err) {
+    sia_status status = sia_model_check_ids(t->m, ids, t->tokens, "input", false, err);
+    if (!status) status = sia_model_check_ids(t->m, targets, t->tokens, "target", true, err);
+    if (status) return status;
+    t->ids = ids;
+    status = forward(t, err);
+    if (status) return status;
+    sia_training_score(t, targets);
+    memcpy(losses, t->losses, (size_t)t->tokens * sizeof *losses);
+    return SIA_OK;
+}
+
 sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t *targets, float scale,
                             bool add, double *sum, int64_t *scored, sia_error *err) {
     sia_status status = sia_model_check_ids(t->m, ids, t->tokens, "input", false, err);
@@ -366,11 +454,12 @@ sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t
     status = forward(t, err);
     if (status) return status;
     sia_training_loss(t, targets, scale, add, sum, scored);
+    status = tell_ready(t, sia_unembedding(&t->m->parameters), 1, err);
     for (int layer = t->m->config.layers - 1; !status && layer >= 0; layer--)
         status = backward_layer(t, layer, add, err);
     if (status) return status;
     each_block(t, 0, backward_embedding_rows);
     int64_t tasks = (t->m->config.width + EMBEDDING_COLUMNS - 1) / EMBEDDING_COLUMNS;
     sia_parallel(t->m->threads, tasks, scatter_task, &(scatter){t, add});
-    return SIA_OK;
+    return tell_ready(t, sia_embedding(&t->m->parameters), 1, err);
 }

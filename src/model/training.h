@@ -5,6 +5,7 @@
 #define SIA_MODEL_TRAINING_H
 
 #include "attention/attention.h"
+#include "attention/ring.h"
 #include "model/model.h"
 
 /* What a layer keeps for its gradient; shapes [tokens][..]. */
@@ -18,15 +19,19 @@ typedef struct sia_layer {
 
 struct sia_training {
     sia_model *m;
-    int64_t batch, length, tokens;
+    int64_t batch, length, tokens; /* length: positions of this rank */
+    int64_t most;                  /* sequences that there is room for */
     sia_span span;
-    bool recompute;
+    bool recompute, forward_only;
+    sia_ring *ring; /* or NULL */
     sia_layer *layers;
     const uint32_t *ids;
     float *x, *y, *r; /* the residual; its last norm */
     float *dx, *dmid, *dh, *dz, *dq, *dk, *dv, *dlogn;
     float *losses, *logits;
     void *attention_work;
+    sia_gradient_ready *ready; /* or NULL */
+    void *ready_context;
     float *scratch; /* [threads][worker_floats] */
     int64_t worker_floats;
     void *memory;
@@ -36,6 +41,9 @@ struct sia_training {
 /* Unembedding and cross entropy from t->y, in chunks of rows; leaves the gradient of the residual in t->dx. */
 void sia_training_loss(sia_training *t, const uint32_t *targets, float scale, bool add, double *sum,
                        int64_t *scored);
+
+/* Losses alone, without a gradient. */
+void sia_training_score(sia_training *t, const uint32_t *targets);
 
 /* The gradient of a weight is dy^T x over all tokens, cut into blocks of the weight. */
 enum { SIA_GRADIENT_ROWS = 384, SIA_GRADIENT_COLUMNS = 512 };

@@ -8,6 +8,7 @@
 #ifndef SIA_MODEL_VALIDATION_H
 #define SIA_MODEL_VALIDATION_H
 
+#include "comm/comm.h"
 #include "model/model.h"
 
 typedef struct sia_validation {
@@ -19,6 +20,8 @@ typedef struct sia_validation {
     void *progress_context;
     double *by_position; /* [length / parts] or NULL: mean losses over windows and parts */
     double *by_window;   /* [windows] or NULL: mean losses over a window */
+    sia_comm *comm;      /* or NULL: ranks take every so manyth window each, and all get the result */
+    int together; /* [1] so many neighbouring ranks divide each sequence among them; the cache is then f32 */
 } sia_validation;
 
 typedef struct sia_validation_result {

@@ -31,15 +31,19 @@ typedef struct piece {
     int64_t tensor, from, count;
 } piece;
 
-/* Where the state of a tensor lies. */
+/* Where the state of what this rank has of a tensor lies; from: the number in the tensor that it begins with. */
 typedef struct state_of {
     float *first, *second; /* Muon: momentum, none; Adam: m, v */
+    int64_t from, count;   /* 0 numbers: none of it is ours */
 } state_of;
 
 struct sia_optimizer {
     sia_optim_config config;
     sia_optim_tensor *tensors;
     int64_t count;
+
+    sia_optim_part *parts;
+    int64_t part_count;
 
     float *memory; /* of all states */
     size_t memory_bytes;
@@ -101,6 +105,9 @@ static sia_status check_config(const sia_optim_config *c, sia_error *err) {
         return sia_fail(err, SIA_ARGUMENT, "clipping at %g: want a norm, or 0 for none", c->clip);
     if (c->threads < 0 || c->threads > SIA_MAX_THREADS)
         return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", c->threads, SIA_MAX_THREADS);
+    if (c->ranks < 0 || c->rank < 0 || (c->rank && c->rank >= c->ranks) || (c->ranks > 1 && !c->add_up))
+        return sia_fail(err, SIA_ARGUMENT, "rank %d of %d: want it below their number, and a way to add up",
+                        c->rank, c->ranks);
     return SIA_OK;
 }
 
@@ -117,53 +124,131 @@ static sia_status check_tensor(const sia_optim_tensor *t, int64_t index, sia_err
     return SIA_OK;
 }
 
-/* ---------------------------------------------------------------------------------------------- creation */
+/* ---------------------------------------------------------------------------------------------- tensors */
 
 static bool is_muon(const sia_optim_tensor *t) { return t->group == SIA_GROUP_MATRIX; }
 static int64_t size_of(const sia_optim_tensor *t) { return t->rows * t->columns; }
 static int64_t chunks_of(const sia_optim_tensor *t) { return (size_of(t) + CHUNK - 1) / CHUNK; }
-static size_t state_bytes(const sia_optim_tensor *t) {
-    return sia_aligned((size_t)size_of(t) * sizeof(float));
-}
+static size_t part_bytes(const sia_optim_part *p) { return sia_aligned((size_t)p->count * sizeof(float)); }
+static int states_of(const sia_optim_tensor *t) { return is_muon(t) ? 1 : 2; }
 
 static const char *const muon_suffix[] = {"momentum"}, *const adam_suffix[] = {"m", "v"};
 
+/* ---------------------------------------------------------------------------------------------- owners */
+
+/* The matrix that costs most among those without an owner, the first of equal ones; -1 when all have one. */
+static int64_t costliest_left(const sia_optimizer *o, const int *owner) {
+    int64_t found = -1;
+    double most = 0;
+    for (int64_t i = 0; i < o->count; i++) {
+        double cost = sia_muon_flops(o->tensors[i].rows, o->tensors[i].columns);
+        if (!is_muon(&o->tensors[i]) || owner[i] >= 0 || cost <= most) continue;
+        found = i;
+        most = cost;
+    }
+    return found;
+}
+
+/* Each goes to the rank that has the least to do so far. */
+static void deal_matrices(const sia_optimizer *o, int *owner, double *load) {
+    for (int64_t i = 0; i < o->count; i++) owner[i] = -1;
+    for (int64_t i; (i = costliest_left(o, owner)) >= 0;) {
+        int least = 0;
+        for (int r = 1; r < o->config.ranks; r++)
+            if (load[r] < load[least]) least = r;
+        owner[i] = least;
+        load[least] += sia_muon_flops(o->tensors[i].rows, o->tensors[i].columns);
+    }
+}
+
+/* Whole chunks, so that a chunk has one owner on any number of ranks. */
+static void cut_evenly(sia_optimizer *o, int64_t tensor, int64_t first_state) {
+    const sia_optim_tensor *t = &o->tensors[tensor];
+    int64_t chunks = chunks_of(t), ranks = o->config.ranks;
+    for (int64_t r = 0; r < ranks; r++) {
+        int64_t from = r * chunks / ranks * CHUNK, to = (r + 1) * chunks / ranks * CHUNK;
+        if (to > size_of(t)) to = size_of(t);
+        if (to > from)
+            o->parts[o->part_count++] =
+                (sia_optim_part){tensor, from, to - from, (int)r, first_state, 2, {NULL, NULL}};
+    }
+}
+
+static sia_status create_parts(sia_optimizer *o, sia_error *err) {
+    size_t most = (size_t)o->count * (size_t)o->config.ranks;
+    int *owner = calloc((size_t)o->count, sizeof *owner);
+    double *load = calloc((size_t)o->config.ranks, sizeof *load);
+    o->parts = calloc(most, sizeof *o->parts);
+    sia_status status = owner && load && o->parts
+                            ? SIA_OK
+                            : sia_fail_memory(err, most * sizeof *o->parts, "the optimiser's parts");
+    if (!status) deal_matrices(o, owner, load);
+    for (int64_t i = 0; !status && i < o->count; i++) {
+        if (is_muon(&o->tensors[i]))
+            o->parts[o->part_count++] =
+                (sia_optim_part){i, 0, size_of(&o->tensors[i]), owner[i], o->states, 1, {NULL, NULL}};
+        else
+            cut_evenly(o, i, o->states);
+        o->states += states_of(&o->tensors[i]);
+    }
+    free(owner);
+    free(load);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------- creation */
+
+static void place_states(sia_optimizer *o) {
+    char *memory = (char *)o->memory;
+    for (int64_t i = 0; i < o->part_count; i++) {
+        sia_optim_part *p = &o->parts[i];
+        if (p->owner != o->config.rank) continue;
+        for (int s = 0; s < p->states; s++, memory += part_bytes(p)) {
+            p->state[s] = (float *)(void *)memory;
+            if (o->config.ranks == 1) o->table[p->first_state + s].data = p->state[s];
+        }
+        o->state[p->tensor] = (state_of){p->state[0], p->state[1], p->from, p->count};
+    }
+}
+
 static sia_status create_states(sia_optimizer *o, sia_error *err) {
     size_t name_bytes = 0;
-    for (int64_t i = 0; i < o->count; i++) {
-        const sia_optim_tensor *t = &o->tensors[i];
-        int states = is_muon(t) ? 1 : 2;
-        o->states += states;
-        o->memory_bytes += state_bytes(t) * (size_t)states;
-        name_bytes += (strlen(t->name) + sizeof ".momentum") * (size_t)states;
-    }
+    for (int64_t i = 0; i < o->count; i++)
+        name_bytes += (strlen(o->tensors[i].name) + sizeof ".momentum") * (size_t)states_of(&o->tensors[i]);
+    for (int64_t i = 0; i < o->part_count; i++)
+        if (o->parts[i].owner == o->config.rank)
+            o->memory_bytes += part_bytes(&o->parts[i]) * (size_t)o->parts[i].states;
     o->state = calloc((size_t)o->count, sizeof *o->state);
     o->table = calloc((size_t)o->states, sizeof *o->table);
     o->names = malloc(name_bytes);
     if (!o->state || !o->table || !o->names)
         return sia_fail_memory(err, name_bytes, "the optimiser's table of states");
-    o->memory = sia_pages_map(o->memory_bytes);
-    if (!o->memory) return sia_fail_memory(err, o->memory_bytes, "the optimiser's state");
+    /* A rank may own nothing. */
+    o->memory = o->memory_bytes ? sia_pages_map(o->memory_bytes) : NULL;
+    if (o->memory_bytes && !o->memory) return sia_fail_memory(err, o->memory_bytes, "the optimiser's state");
 
-    char *name = o->names, *memory = (char *)o->memory;
+    char *name = o->names;
     sia_optim_state *row = o->table;
     for (int64_t i = 0; i < o->count; i++) {
         const sia_optim_tensor *t = &o->tensors[i];
         const char *const *suffix = is_muon(t) ? muon_suffix : adam_suffix;
-        for (int s = 0; s < (is_muon(t) ? 1 : 2); s++, row++) {
-            *row = (sia_optim_state){name, (float *)(void *)memory, t->rows, t->columns};
+        for (int s = 0; s < states_of(t); s++, row++) {
+            *row = (sia_optim_state){name, NULL, t->rows, t->columns};
             name += sprintf(name, "%s.%s", t->name, suffix[s]) + 1;
-            memory += state_bytes(t);
-            *(s ? &o->state[i].second : &o->state[i].first) = row->data;
         }
     }
+    place_states(o);
     return SIA_OK;
 }
 
-static void cut(piece *out, const sia_optim_tensor *t, int64_t index) {
-    for (int64_t from = 0; from < size_of(t); from += CHUNK)
-        *out++ = (piece){index, from, size_of(t) - from < CHUNK ? size_of(t) - from : CHUNK};
+static int64_t cut(piece *out, int64_t index, int64_t first, int64_t count) {
+    int64_t pieces = 0;
+    for (int64_t at = 0; at < count; at += CHUNK)
+        out[pieces++] = (piece){index, first + at, count - at < CHUNK ? count - at : CHUNK};
+    return pieces;
 }
+
+static bool is_ours(const sia_optimizer *o, int64_t tensor) { return o->state[tensor].count > 0; }
 
 /* Inserts a matrix so that the costly ones come first, equal ones in their order. */
 static void insert_matrix(sia_optimizer *o, int64_t index) {
@@ -188,16 +273,12 @@ static sia_status create_tasks(sia_optimizer *o, sia_error *err) {
     piece *chunk = o->chunks;
     for (int64_t i = 0; i < o->count; i++) {
         const sia_optim_tensor *t = &o->tensors[i];
-        cut(chunk, t, i);
-        chunk += chunks_of(t);
-        if (is_muon(t)) insert_matrix(o, i);
+        chunk += cut(chunk, i, 0, size_of(t));
+        if (is_muon(t) && is_ours(o, i)) insert_matrix(o, i);
     }
-    for (int64_t i = 0; i < o->count; i++) {
-        const sia_optim_tensor *t = &o->tensors[i];
-        if (is_muon(t)) continue;
-        cut(o->updates + o->update_count, t, i);
-        o->update_count += chunks_of(t);
-    }
+    for (int64_t i = 0; i < o->count; i++)
+        if (!is_muon(&o->tensors[i]))
+            o->update_count += cut(o->updates + o->update_count, i, o->state[i].from, o->state[i].count);
     return SIA_OK;
 }
 
@@ -206,7 +287,7 @@ static sia_status create_work(sia_optimizer *o, sia_error *err) {
     int64_t matrices = 0;
     for (int64_t i = 0; i < o->count; i++) {
         const sia_optim_tensor *t = &o->tensors[i];
-        if (!is_muon(t)) continue;
+        if (!is_muon(t) || !is_ours(o, i)) continue;
         matrices++;
         int64_t floats = (sia_muon_floats(t->rows, t->columns) + 15) / 16 * 16;
         if (floats > o->work_floats) o->work_floats = floats;
@@ -231,14 +312,16 @@ sia_status sia_optimizer_create(sia_optimizer **out, const sia_optim_tensor *ten
     if (!o) return sia_fail_memory(err, sizeof *o, "the optimiser");
     o->config = *config;
     if (!o->config.threads) o->config.threads = sia_threads_available();
+    if (!o->config.ranks) o->config.ranks = 1;
     o->count = count;
     o->tensors = calloc((size_t)count, sizeof *tensors);
     if (!o->tensors) {
         status = sia_fail_memory(err, (size_t)count * sizeof *tensors, "the optimiser's tensors");
     } else {
         memcpy(o->tensors, tensors, (size_t)count * sizeof *tensors);
-        status = create_states(o, err);
+        status = create_parts(o, err);
     }
+    if (!status) status = create_states(o, err);
     if (!status) status = create_tasks(o, err);
     if (!status) status = create_work(o, err);
     if (status) {
@@ -254,10 +337,18 @@ const sia_optim_state *sia_optimizer_states(const sia_optimizer *o, int64_t *cou
     return o->table;
 }
 
+const sia_optim_part *sia_optimizer_parts(const sia_optimizer *o, int64_t *count) {
+    *count = o->part_count;
+    return o->parts;
+}
+
+size_t sia_optimizer_bytes(const sia_optimizer *o) { return o->memory_bytes; }
+
 void sia_optimizer_destroy(sia_optimizer *o) {
     if (!o) return;
     sia_free(o->work);
     sia_pages_unmap(o->memory, o->memory_bytes);
+    free(o->parts);
     free(o->tensors);
     free(o->state);
     free(o->table);
@@ -274,6 +365,9 @@ static void square_chunk(void *context, int64_t task, int worker) {
     (void)worker;
     sia_optimizer *o = context;
     const piece *p = &o->chunks[task];
+    const state_of *ours = &o->state[p->tensor];
+    o->squares[task] = 0;
+    if (p->from < ours->from || p->from >= ours->from + ours->count) return;
     o->squares[task] = sia_kernel_get()->sum_squares(o->tensors[p->tensor].gradient + p->from, p->count);
 }
 
@@ -302,8 +396,8 @@ static void update_chunk(const sia_optimizer *o, const piece *p, double rate, do
     double correction1 = 1 - pow(c->beta1, (double)o->step + 1);
     double correction2 = 1 - pow(c->beta2, (double)o->step + 1);
     sia_adam adam = {.value = t->value + p->from,
-                     .m = o->state[p->tensor].first + p->from,
-                     .v = o->state[p->tensor].second + p->from,
+                     .m = o->state[p->tensor].first + (p->from - o->state[p->tensor].from),
+                     .v = o->state[p->tensor].second + (p->from - o->state[p->tensor].from),
                      .gradient = t->gradient + p->from,
                      .factor = (float)o->clip_factor,
                      .beta1 = (float)c->beta1,
@@ -345,6 +439,10 @@ sia_status sia_optimizer_step(sia_optimizer *o, int64_t step, double rate_factor
     if (!not_negative(rate_factor))
         return sia_fail(err, SIA_ARGUMENT, "learning rate times %g: want 0 or more", rate_factor);
     sia_parallel(o->config.threads, o->chunk_count, square_chunk, o);
+    sia_status status = o->config.ranks == 1
+                            ? SIA_OK
+                            : o->config.add_up(o->config.add_up_context, o->squares, o->chunk_count, err);
+    if (status) return status;
     const sia_optim_tensor *not_finite;
     sia_optim_statistics found = norms(o, &not_finite);
     if (statistics) *statistics = found;

@@ -20,7 +20,11 @@
  *
  * The state is the m and v, or the momentum, of every tensor, and nothing else: a run goes on from its
  * states, its values and the number of the step. All state is float32. The same bits for any number of
- * threads. */
+ * threads.
+ *
+ * On several ranks each tensor, or each part of a large one, has an owner, which alone holds its state and updates its
+ * values: a matrix of Muon's belongs to one rank, the costly ones dealt out first; other tensors are cut evenly. The
+ * owner must have the gradient that is summed over the ranks, and whoever asks for a step hands its values on. */
 #ifndef SIA_OPTIM_OPTIMIZER_H
 #define SIA_OPTIM_OPTIMIZER_H
 
@@ -45,6 +49,10 @@ typedef struct sia_optim_config {
     double weight_decay;          /* value -= rate * weight_decay * value, beside the step; all but scalars */
     double clip;                  /* the most that the norm of all gradients may be; 0: no limit */
     int threads;                  /* 0: all processors */
+    int rank, ranks;              /* ranks 0 is 1 */
+    /* Adds up over the ranks, in place: each number is 0 on all ranks but one. With ranks > 1. */
+    sia_status (*add_up)(void *context, double *numbers, int64_t count, sia_error *err);
+    void *add_up_context;
 } sia_optim_config;
 
 /* The paper's: 0.3, 0.02, 0.002, 0.002; betas 0.9 0.95, epsilon 1e-8 (torch's default, which its recipe leaves
@@ -69,7 +77,7 @@ sia_status sia_optimizer_step(sia_optimizer *o, int64_t step, double rate_factor
                               sia_optim_statistics *statistics, sia_error *err);
 
 /* What a checkpoint keeps, in the order of the tensors: "<tensor>.momentum", or "<tensor>.m" and "<tensor>.v".
- * The data may be written to, to resume. Owned by the optimiser. */
+ * The data may be written to, to resume. Owned by the optimiser. On several ranks data is NULL: see the parts. */
 typedef struct sia_optim_state {
     const char *name;
     float *data;
@@ -77,6 +85,21 @@ typedef struct sia_optim_state {
 } sia_optim_state;
 
 const sia_optim_state *sia_optimizer_states(const sia_optimizer *o, int64_t *count);
+
+/* Numbers from .. from + count - 1 of a tensor, and whose they are; the same on every rank, in the order of the
+ * tensors. first_state: the place of the tensor's states in the list above; state[i]: the owner's, of this part, else
+ * NULL. */
+typedef struct sia_optim_part {
+    int64_t tensor, from, count;
+    int owner;
+    int64_t first_state;
+    int states;
+    float *state[2];
+} sia_optim_part;
+
+const sia_optim_part *sia_optimizer_parts(const sia_optimizer *o, int64_t *count);
+
+size_t sia_optimizer_bytes(const sia_optimizer *o); /* of the states on this rank */
 
 void sia_optimizer_destroy(sia_optimizer *o); /* NULL is no error */
 

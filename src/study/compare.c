@@ -35,7 +35,9 @@ typedef struct part {
 
 typedef struct study {
     const sia_compare_job *job;
-    sia_run *run; /* the lock, and compare.jsonl */
+    sia_comm *comm;
+    sia_run *run;  /* rank 0's: the lock, and compare.jsonl */
+    json_t *lines; /* of other ranks, until rank 0 gets them */
     sia_train_data data;
     sia_train_data run_data; /* the same, described as it is found from the folder of a run */
     part *parts;
@@ -236,6 +238,17 @@ static sia_status parse_line(json_t **json, const char *line, size_t bytes, cons
     return sia_fail(err, SIA_MEMORY, "%s", wrong.text);
 }
 
+static sia_status take_result(study *s, json_t *line, sia_error *err) {
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    const char *scheme = json_string_value(json_object_get(line, "scheme"));
+    const char *variant = json_string_value(json_object_get(line, "variant"));
+    char key[160];
+    if (!kind || !scheme || strcmp(kind, "result") != 0) return SIA_OK;
+    result_key(key, scheme, variant ? variant : "",
+               (uint64_t)json_integer_value(json_object_get(line, "seed")));
+    return json_object_set(s->finished, key, line) ? sia_fail_memory(err, 64, "results") : SIA_OK;
+}
+
 /* Of compare.jsonl as it is. */
 static sia_status read_finished(study *s, sia_error *err) {
     char *path = sia_folder_path(s->job->folder, "compare.jsonl"), *text = NULL;
@@ -250,15 +263,7 @@ static sia_status read_finished(study *s, sia_error *err) {
         if (!end) end = text + bytes;
         json_t *json = NULL;
         status = parse_line(&json, line, (size_t)(end - line), path, err);
-        const char *kind = json_string_value(json_object_get(json, "kind"));
-        const char *scheme = json_string_value(json_object_get(json, "scheme"));
-        const char *variant = json_string_value(json_object_get(json, "variant"));
-        char key[160];
-        if (kind && scheme && !strcmp(kind, "result")) {
-            result_key(key, scheme, variant ? variant : "",
-                       (uint64_t)json_integer_value(json_object_get(json, "seed")));
-            if (json_object_set(s->finished, key, json)) status = sia_fail_memory(err, 64, "results");
-        }
+        if (!status) status = take_result(s, json, err);
         json_decref(json);
     }
     free(path);
@@ -274,6 +279,10 @@ static int tell(study *s, sia_compare_event event) {
 }
 
 static sia_status append(study *s, json_t *object, sia_error *err) {
+    if (s->lines) {
+        int failed = json_array_append_new(s->lines, object);
+        return failed ? sia_fail(err, SIA_NUMBER, "a result is not finite") : SIA_OK;
+    }
     char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(object);
     sia_status status = line ? sia_run_append(s->run, SIA_RUN_COMPARE, line, err)
@@ -531,7 +540,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
 static void part_task(void *context, int64_t task, int worker_index) {
     (void)worker_index;
     study *s = context;
-    worker w = {.s = s, .p = &s->parts[task]};
+    worker w = {.s = s, .p = &s->parts[sia_comm_rank(s->comm) + task * sia_comm_size(s->comm)]};
     pthread_mutex_lock(&s->lock);
     bool skip = s->status || s->stopping;
     pthread_mutex_unlock(&s->lock);
@@ -562,28 +571,96 @@ static void part_task(void *context, int64_t task, int worker_index) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* ------------------------------------------------------------------------------------------------ ranks */
+
+/* Waits for other ranks may be as long as their trainings. A rank that dies ends the job without them. */
+static const double training_most = 365.0 * 86400;
+
+/* The lines of other ranks, in the order of the ranks. */
+static sia_status write_lines(study *s, char **texts, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int r = 1; !status && r < sia_comm_size(s->comm); r++) {
+        json_t *lines = json_loads(texts[r], 0, NULL), *line;
+        size_t i;
+        json_array_foreach(lines, i, line) {
+            if (!status) status = take_result(s, line, err);
+            if (!status) status = append(s, json_incref(line), err);
+        }
+        json_decref(lines);
+    }
+    return status;
+}
+
+/* Rank 0 writes what the others found, and tells it. */
+static sia_status collect(study *s, sia_error *err) {
+    int ranks = sia_comm_size(s->comm), rank = sia_comm_rank(s->comm);
+    if (ranks == 1) return SIA_OK;
+    char **texts = calloc((size_t)ranks, sizeof *texts);
+    char *text = s->lines ? json_dumps(s->lines, JSON_COMPACT | JSON_REAL_PRECISION(17)) : strdup("[]");
+    sia_status status = texts && text ? SIA_OK : sia_fail_memory(err, 4096, "lines");
+    if (!status) status = sia_comm_gather_texts(s->comm, text, texts, err);
+    if (!status && rank == 0) {
+        status = write_lines(s, texts, err);
+        for (int64_t i = 0; !status && i < s->count; i++) {
+            worker w = {.s = s, .p = &s->parts[i]};
+            if (i % ranks == 0) continue;
+            w.p->done = 1;
+            for (int j = 0; j < w.p->scheme_count; j++) (void)tell_finished(&w, w.p->schemes[j]);
+        }
+    }
+    for (int r = 0; texts && r < ranks; r++) free(texts[r]);
+    free(texts);
+    free(text);
+    return status;
+}
+
 /* ------------------------------------------------------------------------------------------------ the whole */
 
-sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
-    study s = {.job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
-    int threads = job->threads ? job->threads : sia_threads_available();
-    sia_status status = sia_run_open(&s.run, job->folder, err);
-    if (!status) status = plan(&s, err);
-    if (!status) status = open_folder(&s, err);
-    if (!status && !s.data.val)
+/* Rank 0 first, which may have to prepare the data; the others find it done. */
+static sia_status open_study(study *s, sia_error *err) {
+    bool first = sia_comm_rank(s->comm) == 0;
+    sia_status status = first ? sia_run_open(&s->run, s->job->folder, err) : SIA_OK;
+    if (!first && !(s->lines = json_array())) status = sia_fail_memory(err, 64, "lines");
+    if (!status) status = plan(s, err);
+    if (!status && first) status = open_folder(s, err);
+    status = sia_comm_agree(s->comm, status, err);
+    if (!status && !first) status = open_folder(s, err);
+    if (!status && !s->data.val)
         status = sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
-    if (!status) status = read_finished(&s, err);
-    if (!status && json_object_size(s.finished) == 0) status = write_header(&s, err);
+    if (!status) status = read_finished(s, err);
+    status = sia_comm_agree(s->comm, status, err);
+    if (!status && first && json_object_size(s->finished) == 0) status = write_header(s, err);
+    return status;
+}
+
+static sia_status train_parts(study *s, sia_error *err) {
+    int threads = s->job->threads ? s->job->threads : sia_threads_available();
+    int ranks = sia_comm_size(s->comm);
+    int64_t own = (s->count - sia_comm_rank(s->comm) + ranks - 1) / ranks;
+    s->inner_threads = own > 1 ? 1 : threads;
+    pthread_mutex_lock(&s->lock);
+    (void)tell(s, (sia_compare_event){.data = &s->data});
+    pthread_mutex_unlock(&s->lock);
+    sia_parallel(own > 1 ? threads : 1, own, part_task, s);
+    if (s->status && err) *err = s->err;
+    if (s->status) return s->status;
+    return s->stopping ? sia_fail(err, SIA_STOPPED, "stopped") : SIA_OK;
+}
+
+sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
+    study s = {.job = job, .comm = job->comm, .lock = PTHREAD_MUTEX_INITIALIZER};
+    double timeout = sia_comm_set_timeout(job->comm, training_most);
+    sia_status status = sia_comm_agree(job->comm, open_study(&s, err), err);
     if (!status) {
-        s.inner_threads = s.count > 1 ? 1 : threads;
-        pthread_mutex_lock(&s.lock);
-        (void)tell(&s, (sia_compare_event){.data = &s.data});
-        pthread_mutex_unlock(&s.lock);
-        sia_parallel(s.count > 1 ? threads : 1, s.count, part_task, &s);
-        status = s.status;
-        if (status && err) *err = s.err;
-        if (!status && s.stopping) status = sia_fail(err, SIA_STOPPED, "stopped");
+        sia_error later;
+        status = train_parts(&s, err);
+        sia_status collected = collect(&s, &later);
+        if (!status && collected && err) *err = later;
+        if (!status) status = collected;
+        status = sia_comm_agree(job->comm, status, err);
     }
+    (void)sia_comm_set_timeout(job->comm, timeout);
+    json_decref(s.lines);
     json_decref(s.finished);
     json_decref(s.run_data.description);
     sia_train_data_close(&s.data);

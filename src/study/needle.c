@@ -119,8 +119,12 @@ static sia_status lines_read(state *s, sia_error *err) {
     return status;
 }
 
+static bool is_first(const state *s) { return sia_comm_rank(s->job->comm) == 0; }
+
+/* Rank 0's alone. */
 static sia_status lines_write(const state *s, sia_error *err) {
     sia_output *out;
+    if (!is_first(s)) return SIA_OK;
     sia_status status = sia_output_open(&out, s->path, err);
     if (status) return status;
     for (size_t i = 0; !status && i < json_array_size(s->lines); i++) {
@@ -218,6 +222,7 @@ static json_t *study_line(const state *s) {
 
 /* A run keeps its name for the whole of a study. */
 static sia_status name_run(state *s, sia_error *err) {
+    if (!is_first(s)) return SIA_OK;
     json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
     const char *before = json_string_value(json_object_get(runs, s->now->name));
     if (before && strcmp(before, s->now->path) != 0)
@@ -378,6 +383,7 @@ static int show_training(void *context, const sia_train_event *event) {
 
 /* The copy has the run's tokenizer, so that it can be used as any run. */
 static sia_status copy_tokenizer(const state *s, sia_error *err) {
+    if (!is_first(s)) return SIA_OK;
     sia_status status = sia_folder_ensure(s->now->folder, err);
     char *path = sia_folder_path(s->now->folder, "tokenizer.json");
     struct stat info;
@@ -403,9 +409,11 @@ static sia_status fine_tune(state *s, sia_error *err) {
                          .fill = fill,
                          .fill_context = s,
                          .hook = show_training,
-                         .hook_context = s};
+                         .hook_context = s,
+                         .comm = s->job->comm};
     sia_status status = s->row && s->mask ? copy_tokenizer(s, err)
                                           : sia_fail_memory(err, length * sizeof *s->row, "haystack");
+    status = sia_comm_agree(s->job->comm, status, err);
     if (!status) status = sia_train(&job, err);
     sia_free(s->row);
     sia_free(s->mask);
@@ -436,7 +444,8 @@ static sia_status measure(state *s, sia_model *model, int64_t length, sia_retrie
                        .samples = s->settings.samples,
                        .threads = s->job->threads,
                        .progress = show_reading,
-                       .progress_context = &m};
+                       .progress_context = &m,
+                       .comm = s->job->comm};
     sia_scheme scheme;
     sia_status status = sia_scheme_parse(s->now->settings.model.scheme, &scheme, err);
     /* NTK and YaRN know how long the text will be. */
@@ -451,23 +460,35 @@ static void remember(subject *u, int64_t length, const sia_retrieval_result *res
         u->first_accuracy = (double)result->right / (double)result->count;
 }
 
+/* What rank 0 has of a length, on all ranks. */
+static sia_status find_lines(state *s, int64_t length, sia_retrieval_result *result, bool *found,
+                             sia_error *err) {
+    *found = is_first(s) && lines_find(s, length, result);
+    sia_status status = sia_comm_broadcast(s->job->comm, found, sizeof *found, 0, err);
+    return status ? status : sia_comm_broadcast(s->job->comm, result, sizeof *result, 0, err);
+}
+
 /* Calls for every length in turn: with `model` NULL for those whose lines are there; tells how many are not. */
 static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *err) {
     *missing = 0;
     for (int i = 0; s->settings.multiples[i]; i++) {
         int64_t length = s->settings.multiples[i] * s->now->settings.model.train_len;
         sia_retrieval_result result;
-        bool found = lines_find(s, length, &result);
+        bool found = false;
+        sia_status status = find_lines(s, length, &result, &found, err);
+        if (status) return status;
         *missing += !found;
         if (found != !model) continue;
-        sia_status status = found ? SIA_OK : measure(s, model, length, &result, err);
+        if (!found) status = measure(s, model, length, &result, err);
         if (status) return status;
         remember(s->now, length, &result);
         if (!found) status = lines_put(s, length, &result, err);
-        if (status) return status;
-        if (tell(s, (sia_needle_event){
+        if (!status &&
+            tell(s, (sia_needle_event){
                         .kind = SIA_NEEDLE_MEASURED, .length = length, .result = &result, .found = found}))
-            return stopped(err);
+            status = stopped(err);
+        status = sia_comm_agree(s->job->comm, status, err);
+        if (status) return status;
     }
     return SIA_OK;
 }
@@ -483,19 +504,22 @@ static sia_status work_on(state *s, sia_error *err) {
     status = sia_settings_complete(&u->settings, err);
     if (!status) status = name_run(s, err);
     if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_BEGUN})) status = stopped(err);
+    status = sia_comm_agree(s->job->comm, status, err);
     int missing = 0;
     if (!status) status = lengths(s, NULL, &missing, err);
     if (!status && missing) {
         sia_model *model = NULL;
-        status = open_data(s, description, err);
+        status = sia_comm_agree(s->job->comm, open_data(s, description, err), err);
         if (!status) status = fine_tune(s, err);
-        if (!status) status = sia_model_load(&model, u->folder, s->job->threads, NULL, NULL, err);
+        if (!status)
+            status = sia_comm_agree(s->job->comm,
+                                    sia_model_load(&model, u->folder, s->job->threads, NULL, NULL, err), err);
         if (!status) status = lengths(s, model, &missing, err);
         sia_model_destroy(model);
     }
     json_decref(description);
     if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_FINISHED})) status = stopped(err);
-    return status;
+    return sia_comm_agree(s->job->comm, status, err);
 }
 
 /* The last part of a path, without slashes at its end; freed with free. */
@@ -550,7 +574,9 @@ static sia_status look_at_runs(const sia_needle_job *job, sia_error *err) {
 }
 
 static sia_status all_runs(state *s, char **names, sia_error *err) {
-    sia_status status = begin(s, err);
+    sia_status status = is_first(s) ? begin(s, err) : SIA_OK;
+    if (!is_first(s) && !(s->lines = json_array())) status = sia_fail_memory(err, 64, "lines");
+    status = sia_comm_agree(s->job->comm, status, err);
     for (int i = 0; !status && i < s->job->count; i++) {
         subject u = {.index = i, .path = s->job->runs[i].path, .name = names[i], .first_accuracy = -1};
         u.folder = sia_folder_path(s->job->folder, names[i]);
@@ -570,7 +596,8 @@ sia_status sia_needle_run(const sia_needle_job *job, sia_error *err) {
     s.path = sia_folder_path(job->folder, "needle.jsonl");
     status = names && s.path ? check_names(job, names, err) : sia_fail_memory(err, 64, "names");
     if (!status) status = look_at_runs(job, err);
-    if (!status) status = sia_run_open(&s.lock, job->folder, err);
+    if (!status && is_first(&s)) status = sia_run_open(&s.lock, job->folder, err);
+    status = sia_comm_agree(job->comm, status, err);
     if (!status) status = all_runs(&s, names, err);
     sia_run_close(s.lock);
     sia_train_data_close(&s.data);

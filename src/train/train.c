@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loop of a run: start or go on, step, log, save, validate; see train.h. */
+ * The loop of a run: start or go on, step, log, save, validate; see train.h.
+ *
+ * On several ranks rank 0 alone has the run's folder open: it says how the run starts, logs and saves; what it reads
+ * or writes ends with all ranks agreeing. */
 #define _GNU_SOURCE
 #include "train/train.h"
 
@@ -15,12 +18,15 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "model/validation.h"
+#include "train/gather.h"
 #include "train/model_file.h"
 
 enum {
     CONFIG_MOST = 1 << 20,
-    LOSS_MOST = 1000, /* of batches that a model may never have seen the like of */
+    LOSS_MOST = 1000,           /* of batches that a model may never have seen the like of */
+    PREPARING_MOST = 7 * 86400, /* seconds: other ranks wait while one packs text */
 };
 
 typedef struct state {
@@ -28,7 +34,8 @@ typedef struct state {
     sia_settings settings; /* complete */
     sia_train_data own;    /* when the job brings none */
     const sia_train_data *data;
-    sia_run *run;
+    sia_comm *comm;
+    sia_run *run; /* rank 0's */
     sia_model *m;
     sia_trainer *trainer;
     sia_windows *windows;
@@ -38,6 +45,8 @@ typedef struct state {
     bool stop;      /* the hook asked for it */
     double seconds; /* spent on steps since first_step */
 } state;
+
+static bool is_first(const state *s) { return sia_comm_rank(s->comm) == 0; }
 
 static double epochs(const state *s) { return s->job->fill ? 0 : sia_batches_epochs(&s->batches, s->step); }
 
@@ -104,12 +113,13 @@ static sia_status same_settings(const state *s, sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------ checkpoints */
 
-static sia_tensor_entry *optimizer_entries(const state *s, int64_t *count) {
-    const sia_optim_state *states = sia_optimizer_states(sia_trainer_optimizer(s->trainer), count);
+static sia_tensor_entry *optimizer_entries(const state *s, float *whole, int64_t *count) {
+    const sia_optimizer *optimizer = sia_trainer_optimizer(s->trainer);
+    const sia_optim_state *states = sia_optimizer_states(optimizer, count);
     sia_tensor_entry *entries = sia_alloc((size_t)*count, sizeof *entries);
     for (int64_t i = 0; entries && i < *count; i++)
-        entries[i] =
-            (sia_tensor_entry){states[i].name, states[i].data, 2, {states[i].rows, states[i].columns}};
+        entries[i] = (sia_tensor_entry){
+            states[i].name, sia_state_at(optimizer, whole, i), 2, {states[i].rows, states[i].columns}};
     return entries;
 }
 
@@ -119,9 +129,9 @@ static char *json_line(json_t *object) {
     return text;
 }
 
-static sia_status save(state *s, sia_error *err) {
+static sia_status write_checkpoint(state *s, float *whole, sia_error *err) {
     int64_t states;
-    sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, &states);
+    sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, whole, &states);
     char *config = json_line(sia_model_config_json(&s->m->config));
     sia_pair pairs[] = {{"model", config}, {"format", "sia"}};
     sia_status status = model && optimizer && config ? SIA_OK : sia_fail_memory(err, 4096, "checkpoint");
@@ -132,12 +142,22 @@ static sia_status save(state *s, sia_error *err) {
     sia_free(model);
     sia_free(optimizer);
     free(config);
+    return status;
+}
+
+/* Rank 0 writes what all ranks have; it is saved when all know that it is whole. */
+static sia_status save(state *s, sia_error *err) {
+    float *whole;
+    sia_status status = sia_states_collect(s->comm, sia_trainer_optimizer(s->trainer), &whole, err);
+    if (!status && is_first(s)) status = write_checkpoint(s, whole, err);
+    sia_free(whole);
+    status = sia_comm_agree(s->comm, status, err);
     if (!status) (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_SAVED});
     return status;
 }
 
 /* The newest checkpoint that is whole, if there is one. */
-static sia_status load(state *s, char **note, sia_error *err) {
+static sia_status read_checkpoint(state *s, float *whole, char **note, sia_error *err) {
     int64_t *steps, count, states;
     sia_status status = sia_checkpoint_list(s->job->folder, &steps, &count, err);
     if (status || count == 0) return status;
@@ -146,7 +166,7 @@ static sia_status load(state *s, char **note, sia_error *err) {
     status = sia_checkpoint_open(&c, s->job->folder,
                                  &(sia_checkpoint_choice){.newest = true, .skip_damaged = true}, err);
     if (status) return status;
-    sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, &states);
+    sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, whole, &states);
     status = model && optimizer ? sia_checkpoint_read(c, &(sia_tensor_table){model, sia_model_tensors(s->m)},
                                                       &(sia_tensor_table){optimizer, states}, err)
                                 : sia_fail_memory(err, 4096, "checkpoint");
@@ -159,6 +179,25 @@ static sia_status load(state *s, char **note, sia_error *err) {
     if (!status && s->step > s->settings.training.steps)
         status = sia_fail(err, SIA_FORMAT, "%s: the checkpoint is of step %lld of %lld", s->job->folder,
                           (long long)s->step, (long long)s->settings.training.steps);
+    return status;
+}
+
+/* Rank 0 reads; every rank goes on from there, with its part of the states. */
+static sia_status load(state *s, char **note, sia_error *err) {
+    float *whole;
+    sia_optimizer *optimizer = sia_trainer_optimizer(s->trainer);
+    sia_status status = sia_states_room(s->comm, optimizer, &whole, err);
+    if (status) return status;
+    if (is_first(s)) {
+        status = read_checkpoint(s, whole, note, err);
+        if (!status) status = sia_run_rewind(s->run, s->step, err);
+        if (!status) status = sia_checkpoint_rewind(s->run, s->step, s->settings.training.keep, err);
+    }
+    status = sia_comm_agree(s->comm, status, err);
+    if (!status) status = sia_comm_broadcast(s->comm, &s->step, sizeof s->step, 0, err);
+    if (!status) status = sia_weights_spread(s->comm, s->m, err);
+    if (!status) status = sia_states_deal(s->comm, optimizer, whole, err);
+    sia_free(whole);
     return status;
 }
 
@@ -176,6 +215,10 @@ static sia_status fill(void *context, int64_t step, uint32_t *ids, uint32_t *tar
 }
 
 static sia_status log_line(state *s, json_t *object, sia_error *err) {
+    if (!is_first(s)) {
+        json_decref(object);
+        return SIA_OK;
+    }
     char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(object);
     if (!line) return sia_fail(err, SIA_NUMBER, "step %lld: a figure is not finite", (long long)s->step);
@@ -218,7 +261,9 @@ static sia_status validate(state *s, sia_error *err) {
                             .length = most * s->batches.length,
                             .parts = most / t->multiples[i],
                             .progress = show_validation,
-                            .progress_context = s};
+                            .progress_context = s,
+                            .comm = s->comm,
+                            .together = s->job->together};
         status = sia_validate(s->m, &v, &result, err);
         if (status) break;
         losses[i] = result.loss;
@@ -228,6 +273,7 @@ static sia_status validate(state *s, sia_error *err) {
     if (!status)
         status = log_line(s, json_pack("{s:I, s:O}", "step", (json_int_t)s->step, "validation", table), err);
     json_decref(table);
+    status = sia_comm_agree(s->comm, status, err);
     if (!status) (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_VALIDATED, .validation = losses});
     return status;
 }
@@ -257,6 +303,13 @@ static sia_status validated(const state *s, bool *found, sia_error *err) {
     return status;
 }
 
+/* As rank 0's log says. */
+static sia_status all_validated(state *s, bool *found, sia_error *err) {
+    sia_status status = is_first(s) ? validated(s, found, err) : SIA_OK;
+    status = sia_comm_agree(s->comm, status, err);
+    return status ? status : sia_comm_broadcast(s->comm, found, sizeof *found, 0, err);
+}
+
 static bool due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
 static bool validation_due(const state *s) {
@@ -274,10 +327,18 @@ static sia_status validate_or_save(state *s, bool saved, sia_error *err) {
     return later.status;
 }
 
+/* Whether the hook of any rank asked to stop: all do. */
+static sia_status any_stop(state *s, bool *stop, sia_error *err) {
+    double stops = *stop ? 1 : 0;
+    sia_status status = sia_comm_sum(s->comm, &stops, 1, err);
+    *stop = s->stop = stops > 0;
+    return status;
+}
+
 static sia_status steps(state *s, sia_error *err) {
     const sia_training_settings *t = &s->settings.training;
     bool found = true;
-    sia_status status = s->step > 0 && validation_due(s) ? validated(s, &found, err) : SIA_OK;
+    sia_status status = s->step > 0 && validation_due(s) ? all_validated(s, &found, err) : SIA_OK;
     if (!status && !found) status = validate_or_save(s, true, err);
     while (!status && s->step < t->steps) {
         sia_step_result result;
@@ -288,11 +349,14 @@ static sia_status steps(state *s, sia_error *err) {
         s->seconds += seconds;
         s->step++;
         bool last = s->step == t->steps;
-        if (last || due(t->log_every, s->step)) status = log_step(s, &result, seconds, err);
+        if (last || due(t->log_every, s->step))
+            status = sia_comm_agree(s->comm, log_step(s, &result, seconds, err), err);
         bool stop = tell(s, (sia_train_event){.kind = SIA_TRAIN_STEP, .result = &result}) != 0;
+        if (!status) status = any_stop(s, &stop, err);
         bool saving = last || stop || due(t->save_every, s->step);
         if (!status && saving) status = save(s, err);
-        if (!status && stop && !last) return sia_fail(err, SIA_STOPPED, "stopped");
+        if (!status && stop && !last)
+            return sia_comm_agree(s->comm, sia_fail(err, SIA_STOPPED, "stopped"), err);
         if (!status && validation_due(s)) status = validate_or_save(s, saving, err);
     }
     return status;
@@ -349,7 +413,7 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
 }
 
 /* Settings and data: what a run is. */
-static sia_status begin(state *s, bool begun, sia_error *err) {
+static sia_status begin_first(state *s, bool begun, sia_error *err) {
     const char *folder = s->job->folder;
     if (begun && !s->job->resume)
         return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: resume it, or name another folder",
@@ -360,6 +424,86 @@ static sia_status begin(state *s, bool begun, sia_error *err) {
     if (!status) status = open_data(s, begun, err);
     if (!status && !begun && s->job->data && s->data->tokenizer)
         status = sia_train_tokenizer_save(s->data->tokenizer, folder, err);
+    return status;
+}
+
+/* What rank 0 found, as text. */
+static char *beginning_text(const state *s) {
+    json_t *json = sia_settings_json(&s->settings);
+    sia_json_set(&json, "data", json_incref(s->data->description));
+    return json_line(json);
+}
+
+/* Another rank opens the same, and is asked whether it was called for the same. */
+static sia_status begin_other(state *s, const char *text, sia_error *err) {
+    const sia_train_job *job = s->job;
+    json_t *json;
+    sia_settings shared = {0};
+    sia_status status = sia_json_parse(&json, text, strlen(text), 0, "rank 0", err);
+    if (!status) status = sia_settings_read(&shared, json, "rank 0", err);
+    if (!status) status = sia_settings_complete(&shared, err);
+    s->settings = *job->settings;
+    if (!job->data && !(job->source && job->source->vocabulary_given))
+        s->settings.model.vocabulary = shared.model.vocabulary;
+    if (!status) status = sia_settings_complete(&s->settings, err);
+    s->data = job->data ? job->data : &s->own;
+    if (!status && !job->data)
+        status = sia_train_data_open(&s->own, json_object_get(json, "data"), job->folder, job->threads, err);
+    json_decref(json);
+    return status;
+}
+
+/* The data as this rank sees it: its size, and some of its tokens. */
+enum { DATA_TEXT = 2 * SIA_SHA256_TEXT };
+static sia_status data_text(const state *s, char text[DATA_TEXT], sia_error *err) {
+    enum { LOOKS = 64, TOKENS = 256 };
+    uint32_t ids[LOOKS][TOKENS] = {{0}};
+    char sum[SIA_SHA256_TEXT];
+    const sia_corpus *corpus = s->data->train;
+    int64_t tokens = sia_corpus_tokens(corpus), count = tokens < TOKENS ? tokens : TOKENS;
+    sia_status status = SIA_OK;
+    for (int64_t i = 0; !status && i < LOOKS; i++)
+        status = sia_corpus_read(corpus, (tokens - count) / LOOKS * i, count, ids[i], err);
+    (void)snprintf(text, DATA_TEXT, "%s %" PRId64 " %u", sia_sha256(ids, sizeof ids, sum), tokens,
+                   sia_corpus_vocabulary(corpus));
+    return status;
+}
+
+/* One run on all ranks, or none. */
+static sia_status check_same(state *s, sia_error *err) {
+    char data[DATA_TEXT] = "", *settings = NULL;
+    if (sia_comm_size(s->comm) == 1) return SIA_OK;
+    sia_status status = data_text(s, data, err);
+    if (!status && !(settings = json_line(sia_settings_json(&s->settings))))
+        status = sia_fail_memory(err, 4096, "settings");
+    status = sia_comm_agree(s->comm, status, err);
+    if (!status) status = sia_comm_same(s->comm, "configuration", settings, err);
+    if (!status) status = sia_comm_same(s->comm, "text to train on", data, err);
+    free(settings);
+    return status;
+}
+
+/* Rank 0 first: it may have to prepare the data, for as long as that takes; then the others open it. */
+static sia_status begin(state *s, bool *begun, sia_error *err) {
+    char *text = NULL, *shared = NULL;
+    sia_status status = SIA_OK;
+    bool first = is_first(s);
+    if (first) {
+        status = sia_folder_look(s->job->folder, "config.json", begun, err);
+        if (!status) status = begin_first(s, *begun, err);
+        if (!status && !(text = beginning_text(s))) status = sia_fail_memory(err, 4096, "settings");
+    }
+    double timeout = sia_comm_set_timeout(s->comm, PREPARING_MOST);
+    status = sia_comm_agree(s->comm, status, err);
+    if (!status) status = sia_comm_share_text(s->comm, text, &shared, err);
+    if (!status) {
+        if (!first) status = begin_other(s, shared, err);
+        status = sia_comm_agree(s->comm, status, err);
+    }
+    (void)sia_comm_set_timeout(s->comm, timeout);
+    if (!status) status = check_same(s, err);
+    free(text);
+    free(shared);
     if (status) return status;
     s->batches = (sia_batches){.corpus = s->data->train,
                                .length = s->settings.model.train_len,
@@ -374,34 +518,39 @@ static sia_status begin(state *s, bool begun, sia_error *err) {
 
 /* Weights, gradients, states of the optimiser, packed weights, activations. */
 static size_t bytes_of(const state *s) {
-    int64_t states, floats = 4 * sia_model_size(s->m);
-    const sia_optim_state *list = sia_optimizer_states(sia_trainer_optimizer(s->trainer), &states);
-    for (int64_t i = 0; i < states; i++) floats += list[i].rows * list[i].columns;
-    return (size_t)floats * sizeof(float) + sia_trainer_bytes(s->trainer);
+    return 4 * (size_t)sia_model_size(s->m) * sizeof(float) +
+           sia_optimizer_bytes(sia_trainer_optimizer(s->trainer)) + sia_trainer_bytes(s->trainer);
+}
+
+/* Weights that came from elsewhere are a part of the run before its first step: a resume may not find them.
+ * config.json is the last thing that a start writes: one that failed leaves a folder in which a run can be begun. */
+static sia_status write_beginning(state *s, sia_error *err) {
+    sia_status status = s->job->initial ? save(s, err) : SIA_OK;
+    if (!status && is_first(s)) status = config_write(s, err);
+    return sia_comm_agree(s->comm, status, err);
+}
+
+static sia_status make_model(state *s, sia_error *err) {
+    s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);
+    if (!s->rows) return sia_fail_memory(err, 4096, "batch");
+    sia_status status = sia_model_create(&s->m, &s->settings.model, s->job->threads, err);
+    if (!status && s->job->initial && is_first(s)) status = take_weights(s->m, s->job->initial, err);
+    return status;
 }
 
 static sia_status start(state *s, sia_error *err) {
-    bool begun;
-    sia_status status = sia_folder_look(s->job->folder, "config.json", &begun, err);
-    if (!status) status = begin(s, begun, err);
-    if (status) return status;
-    s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);
-    if (!s->rows) return sia_fail_memory(err, 4096, "batch");
-    status = sia_model_create(&s->m, &s->settings.model, s->job->threads, err);
-    if (!status && s->job->initial) status = take_weights(s->m, s->job->initial, err);
-    if (!status)
-        status = sia_trainer_create(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
-                                    s->job->fill ? s->job->fill_context : s, err);
-    if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
-    /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find
-     * them. */
-    if (!status && !begun && s->job->initial) status = save(s, err);
-    /* The last thing that a start does: one that failed leaves a folder in which a run can be begun. */
-    if (!status && !begun) status = config_write(s, err);
+    bool begun = false;
     char *note = NULL;
+    sia_status status = begin(s, &begun, err);
+    if (!status) status = sia_comm_broadcast(s->comm, &begun, sizeof begun, 0, err);
+    if (!status) status = sia_comm_agree(s->comm, make_model(s, err), err);
+    if (!status)
+        status = sia_trainer_create_ranks(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
+                                          s->job->fill ? s->job->fill_context : s,
+                                          (sia_trainer_ranks){s->comm, s->job->together}, err);
+    if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
+    if (!status && !begun) status = write_beginning(s, err);
     if (!status) status = load(s, &note, err);
-    if (!status) status = sia_run_rewind(s->run, s->step, err);
-    if (!status) status = sia_checkpoint_rewind(s->run, s->step, s->settings.training.keep, err);
     s->first_step = s->step;
     if (!status)
         (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_STARTED,
@@ -409,14 +558,16 @@ static sia_status start(state *s, sia_error *err) {
                                         .data = s->data,
                                         .settings = &s->settings,
                                         .threads = s->m->threads,
+                                        .ranks = sia_comm_size(s->comm),
                                         .bytes = bytes_of(s)});
     free(note);
     return status;
 }
 
 sia_status sia_train(const sia_train_job *job, sia_error *err) {
-    state s = {.job = job};
-    sia_status status = sia_run_open(&s.run, job->folder, err);
+    state s = {.job = job, .comm = job->comm};
+    sia_status status = is_first(&s) ? sia_run_open(&s.run, job->folder, err) : SIA_OK;
+    status = sia_comm_agree(s.comm, status, err);
     if (!status) status = start(&s, err);
     if (!status) status = steps(&s, err);
     sia_trainer_destroy(s.trainer);

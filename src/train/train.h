@@ -5,7 +5,11 @@
  *     sia_train_job job = {.folder = "runs/si", .settings = &settings, .source = &source, .threads = 2};
  *     status = sia_train(&job, err);
  *
- * A run that was stopped or killed at any moment and then resumed ends in the same bits as one that was not. */
+ * A run that was stopped or killed at any moment and then resumed ends in the same bits as one that was not.
+ *
+ * On several ranks all call it with one job, in one folder that all can read; rank 0 writes. Ranks that have another
+ * configuration or other text are refused. A run that was saved on some number of ranks goes on on any other; its bits
+ * are then those of the ranks that it had in turn. */
 #ifndef SIA_TRAIN_TRAIN_H
 #define SIA_TRAIN_TRAIN_H
 
@@ -30,7 +34,8 @@ typedef struct sia_train_event {
     const double *validation;
     const sia_train_data *data;   /* STARTED */
     const sia_settings *settings; /* STARTED: complete */
-    int threads;                  /* STARTED */
+    int threads;                  /* STARTED: of each rank */
+    int ranks;                    /* STARTED */
     size_t bytes;                 /* STARTED: of weights, gradients, optimiser and activations */
     const char *note; /* STARTED: a sentence about a damaged checkpoint that was skipped, or NULL */
 } sia_train_event;
@@ -51,8 +56,10 @@ typedef struct sia_train_job {
     sia_fill_batch
         *fill; /* batches of another kind; then there is no validation. NULL: windows of the data */
     void *fill_context;
-    sia_train_hook *hook;
+    sia_train_hook *hook; /* on every rank */
     void *hook_context;
+    sia_comm *comm; /* or NULL: one process */
+    int together;   /* so many ranks divide a sequence among them; 0 is 1 */
 } sia_train_job;
 
 /* SIA_STOPPED when the hook asked for it; SIA_BUSY when another process is at work in the folder; SIA_NUMBER

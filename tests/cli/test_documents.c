@@ -46,7 +46,8 @@ static void check_table(const cli_command *command) {
     if (!command->examples || !strstr(command->examples, "sia ")) fail_msg("%s: no example", command->name);
     for (const cli_option *option = command->options; option->name; option++) {
         if (!option->help || !*option->help) fail_msg("%s --%s: no help", command->name, option->name);
-        if ((option->kind == CLI_FLAG) != !option->argument)
+        bool argument = option->argument && option->argument[0] != '['; /* "[auto]" may follow a flag */
+        if ((option->kind == CLI_FLAG) == argument)
             fail_msg("%s --%s: a flag has no argument, every other option one", command->name, option->name);
         for (const cli_option *other = command->options; other < option; other++)
             assert_string_not_equal(other->name, option->name);

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention round a ring; see ring.h.
+ *
+ * A block is the keys and values of one rank, [batch, n, kv_heads, head_dim] each. In step s this rank attends to the
+ * block of rank r - s. A pair is a chunk of queries and a chunk of keys of one sequence: one call of the attention
+ * of one process, at the positions of the two. */
+#include "attention/ring.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/attention.h"
+
+/* Two arrays of one rank's positions, such as k and v. */
+typedef struct block {
+    float *a, *b;
+} block;
+
+/* A block on its way: both arrays, out and in. */
+typedef struct passage {
+    sia_transfer out[2], in[2];
+} passage;
+
+struct sia_ring {
+    const sia_attention *attention;
+    sia_comm *c;
+    int64_t batch, length, n, most; /* n: positions of this rank; most: of any */
+    int64_t q_row, k_row;           /* floats of a position */
+    sia_ring_part mine;
+    block room[2];        /* keys and values that came in */
+    block sums[2], share; /* gradients of a block: travelling, and this rank's */
+    float *out, *lse;     /* of a pair */
+    float *dq, *dk_dv, *dlogn;
+    double *dlogn_sums;
+    float *all_lse; /* for a caller who wants none */
+    void *work;
+    void *memory;
+    size_t bytes;
+};
+
+/* ------------------------------------------------------------------------------------------------ parts */
+
+static int64_t chunk_begin(int64_t length, int chunks, int chunk) {
+    return length / chunks * chunk + length % chunks * chunk / chunks;
+}
+
+sia_ring_part sia_ring_part_of(int64_t length, int ranks, int rank) {
+    sia_ring_part part;
+    const int chunks[2] = {rank, 2 * ranks - 1 - rank};
+    for (int i = 0; i < 2; i++) {
+        part.first[i] = chunk_begin(length, 2 * ranks, chunks[i]);
+        part.count[i] = chunk_begin(length, 2 * ranks, chunks[i] + 1) - part.first[i];
+    }
+    return part;
+}
+
+static int64_t positions(const sia_ring *r, int rank) {
+    sia_ring_part part = sia_ring_part_of(r->length, sia_comm_size(r->c), rank);
+    return part.count[0] + part.count[1];
+}
+
+static int wrapped(const sia_ring *r, int rank) {
+    int size = sia_comm_size(r->c);
+    return (rank % size + size) % size;
+}
+
+int64_t sia_ring_positions(const sia_ring *r) { return r->n; }
+size_t sia_ring_bytes(const sia_ring *r) { return r->bytes; }
+
+void sia_ring_pick(const sia_ring *r, const uint32_t *from, uint32_t *to) {
+    for (int i = 0; i < 2; i++) {
+        memcpy(to, from + r->mine.first[i], (size_t)r->mine.count[i] * sizeof *to);
+        to += r->mine.count[i];
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ creation */
+
+static int64_t longest_chunk(const sia_ring *r) { return r->length / (2 * sia_comm_size(r->c)) + 1; }
+
+static block carve_block(const sia_ring *r, sia_carve *c) {
+    int64_t floats = r->batch * r->most * r->k_row;
+    float *a = sia_carve_floats(c, floats);
+    return (block){a, sia_carve_floats(c, floats)};
+}
+
+/* With base NULL it only counts. */
+static void carve(sia_ring *r, bool backward, sia_carve *c) {
+    int64_t rows = longest_chunk(r);
+    sia_span span = {.batch = 1, .q_len = rows, .k_len = rows};
+    size_t work = sia_attention_workspace(r->attention, span, SIA_PASS_FORWARD);
+    for (int i = 0; i < 2; i++) r->room[i] = carve_block(r, c);
+    r->out = sia_carve_floats(c, rows * r->q_row);
+    r->lse = sia_carve_floats(c, rows * r->attention->config.heads);
+    r->all_lse = sia_carve_floats(c, r->batch * r->n * r->attention->config.heads);
+    if (backward) {
+        size_t back = sia_attention_workspace(r->attention, span, SIA_PASS_BACKWARD);
+        if (back > work) work = back;
+        for (int i = 0; i < 2; i++) r->sums[i] = carve_block(r, c);
+        r->share = carve_block(r, c);
+        r->dq = sia_carve_floats(c, rows * r->q_row);
+        r->dk_dv = sia_carve_floats(c, 2 * rows * r->k_row);
+        r->dlogn = sia_carve_floats(c, r->attention->config.heads);
+        r->dlogn_sums = sia_carve_bytes(c, (size_t)r->attention->config.heads * sizeof(double));
+    }
+    r->work = sia_carve_bytes(c, work);
+}
+
+sia_status sia_ring_create(sia_ring **out, const sia_attention *a, sia_comm *c, int64_t batch, int64_t length,
+                           bool backward, sia_error *err) {
+    *out = NULL;
+    int size = sia_comm_size(c);
+    if (batch < 1 || length < 2 * (int64_t)size || length > SIA_MAX_POSITION ||
+        batch > SIA_MAX_POSITION / length)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "%lld sequences of %lld tokens on %d ranks: want %d tokens at least",
+                        (long long)batch, (long long)length, size, 2 * size);
+    sia_ring *r = sia_alloc(1, sizeof *r);
+    if (!r) return sia_fail_memory(err, sizeof *r, "ring");
+    const sia_attention_config *config = &a->config;
+    *r = (sia_ring){.attention = a, .c = c, .batch = batch, .length = length};
+    r->q_row = (int64_t)config->heads * config->head_dim;
+    r->k_row = (int64_t)config->kv_heads * config->head_dim;
+    r->mine = sia_ring_part_of(length, size, sia_comm_rank(c));
+    r->n = positions(r, sia_comm_rank(c));
+    for (int rank = 0; rank < size; rank++)
+        if (positions(r, rank) > r->most) r->most = positions(r, rank);
+    sia_carve count = {NULL, 0};
+    carve(r, backward, &count);
+    r->bytes = count.used;
+    r->memory = sia_pages_map(r->bytes);
+    sia_status status = r->memory ? SIA_OK : sia_fail_memory(err, r->bytes, "ring");
+    if (!status) status = sia_attention_reserve(a, length, err);
+    if (status) {
+        sia_ring_destroy(r);
+        return status;
+    }
+    carve(r, backward, &(sia_carve){.base = r->memory});
+    *out = r;
+    return SIA_OK;
+}
+
+void sia_ring_destroy(sia_ring *r) {
+    if (!r) return;
+    sia_pages_unmap(r->memory, r->bytes);
+    sia_free(r);
+}
+
+/* ------------------------------------------------------------------------------------------------ passing on */
+
+static size_t block_bytes(const sia_ring *r, int64_t batch, int origin) {
+    return (size_t)(batch * positions(r, wrapped(r, origin)) * r->k_row) * sizeof(float);
+}
+
+static sia_status start_out(sia_ring *r, passage *p, block from, size_t bytes, int tag, sia_error *err) {
+    int next = wrapped(r, sia_comm_rank(r->c) + 1);
+    sia_status status = sia_comm_send(r->c, next, from.a, bytes, tag, &p->out[0], err);
+    return status ? status : sia_comm_send(r->c, next, from.b, bytes, tag, &p->out[1], err);
+}
+
+static sia_status start_in(sia_ring *r, passage *p, block to, size_t bytes, int tag, sia_error *err) {
+    int before = wrapped(r, sia_comm_rank(r->c) - 1);
+    sia_status status = sia_comm_receive(r->c, before, to.a, bytes, tag, &p->in[0], err);
+    return status ? status : sia_comm_receive(r->c, before, to.b, bytes, tag, &p->in[1], err);
+}
+
+static sia_status wait_both(sia_ring *r, sia_transfer t[2], sia_error *err) {
+    sia_status status = sia_comm_wait(r->c, &t[0], err);
+    return status ? status : sia_comm_wait(r->c, &t[1], err);
+}
+
+/* Between the pairs: what is under way moves on. */
+static sia_status move_on(sia_ring *r, passage *p, sia_error *err) {
+    sia_status status = SIA_OK;
+    bool done;
+    for (int i = 0; !status && i < 2; i++) {
+        status = sia_comm_test(r->c, &p->in[i], &done, err);
+        if (!status) status = sia_comm_test(r->c, &p->out[i], &done, err);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ pairs */
+
+typedef struct pair {
+    sia_span span;
+    int64_t q_at, k_at; /* rows in the arrays of this rank, and in the block */
+} pair;
+
+/* Whether chunk i of this rank's queries sees anything of chunk j of the origin's keys. */
+static bool pair_of(const sia_ring *r, const sia_ring_part *origin, int64_t sequence, int i, int j, pair *p) {
+    int64_t k_rows = origin->count[0] + origin->count[1];
+    p->span = (sia_span){.batch = 1,
+                         .q_len = r->mine.count[i],
+                         .k_len = origin->count[j],
+                         .q_pos = r->mine.first[i],
+                         .k_pos = origin->first[j]};
+    p->q_at = sequence * r->n + (i ? r->mine.count[0] : 0);
+    p->k_at = sequence * k_rows + (j ? origin->count[0] : 0);
+    return p->span.q_len > 0 && p->span.k_len > 0 && p->span.q_pos + p->span.q_len > p->span.k_pos;
+}
+
+typedef sia_status each_pair(sia_ring *r, void *context, const pair *p, block keys, sia_error *err);
+
+static sia_status over_pairs(sia_ring *r, int64_t batch, int origin, block keys, passage *under_way,
+                             each_pair *run, void *context, sia_error *err) {
+    sia_ring_part part = sia_ring_part_of(r->length, sia_comm_size(r->c), wrapped(r, origin));
+    sia_status status = SIA_OK;
+    for (int64_t s = 0; !status && s < batch; s++)
+        for (int i = 0; !status && i < 2; i++)
+            for (int j = 0; !status && j < 2; j++) {
+                pair p;
+                if (!pair_of(r, &part, s, i, j, &p)) continue;
+                status = run(r, context, &p, keys, err);
+                if (!status) status = move_on(r, under_way, err);
+            }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ forward */
+
+typedef struct merging {
+    const float *out, *lse;
+    float *to, *to_lse;
+    int64_t heads, head_dim, rows;
+} merging;
+
+enum { MERGE_ROWS = 64 };
+
+/* A row that has seen nothing so far has lse = -infinity, and out = 0. */
+static void merge_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const merging *m = context;
+    int64_t end = (task + 1) * MERGE_ROWS < m->rows ? (task + 1) * MERGE_ROWS : m->rows;
+    for (int64_t i = task * MERGE_ROWS * m->heads; i < end * m->heads; i++) {
+        double one = m->to_lse[i], two = m->lse[i], most = one > two ? one : two;
+        if (two == -INFINITY) continue;
+        double sum = exp(one - most) + exp(two - most), lse = most + log(sum);
+        float keep = (float)exp(one - lse), take = (float)exp(two - lse);
+        float *to = m->to + i * m->head_dim;
+        const float *from = m->out + i * m->head_dim;
+        for (int64_t j = 0; j < m->head_dim; j++) to[j] = keep * to[j] + take * from[j];
+        m->to_lse[i] = (float)lse;
+    }
+}
+
+typedef struct forward_call {
+    const sia_forward *io;
+    float *lse;
+} forward_call;
+
+static sia_status forward_pair(sia_ring *r, void *context, const pair *p, block keys, sia_error *err) {
+    const forward_call *call = context;
+    const sia_attention_config *config = &r->attention->config;
+    sia_forward io = {.q = call->io->q + p->q_at * r->q_row,
+                      .k = keys.a + p->k_at * r->k_row,
+                      .v = keys.b + p->k_at * r->k_row,
+                      .logn = call->io->logn,
+                      .out = r->out,
+                      .lse = r->lse};
+    sia_status status = sia_attention_forward(r->attention, p->span, &io, r->work, err);
+    if (status) return status;
+    merging m = {.out = r->out,
+                 .lse = r->lse,
+                 .to = call->io->out + p->q_at * r->q_row,
+                 .to_lse = call->lse + p->q_at * config->heads,
+                 .heads = config->heads,
+                 .head_dim = config->head_dim,
+                 .rows = p->span.q_len};
+    sia_parallel(config->threads, (m.rows + MERGE_ROWS - 1) / MERGE_ROWS, merge_task, &m);
+    return SIA_OK;
+}
+
+static sia_status check(const sia_ring *r, int64_t batch, bool dense, sia_error *err) {
+    if (batch < 1 || batch > r->batch)
+        return sia_fail(err, SIA_ARGUMENT, "%lld sequences: want 1 to %lld", (long long)batch,
+                        (long long)r->batch);
+    return dense ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "a ring takes dense arrays, and has no statistics");
+}
+
+sia_status sia_ring_forward(sia_ring *r, int64_t batch, const sia_forward *io, sia_error *err) {
+    bool dense = (!io->q_stride || io->q_stride == r->q_row) && (!io->k_stride || io->k_stride == r->k_row) &&
+                 (!io->v_stride || io->v_stride == r->k_row) &&
+                 (!io->out_stride || io->out_stride == r->q_row);
+    sia_status status = check(r, batch, dense && !io->entropy && !io->mass, err);
+    if (status) return status;
+    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
+    int64_t heads = r->attention->config.heads;
+    forward_call call = {io, io->lse ? io->lse : r->all_lse};
+    memset(io->out, 0, (size_t)(batch * r->n * r->q_row) * sizeof(float));
+    for (int64_t i = 0; i < batch * r->n * heads; i++) call.lse[i] = -INFINITY;
+    block keys = {(float *)io->k, (float *)io->v};
+    for (int step = 0; !status && step < size; step++) {
+        passage under_way = {0};
+        if (step + 1 < size) {
+            status = start_in(r, &under_way, r->room[step % 2], block_bytes(r, batch, rank - step - 1),
+                              SIA_TAG_RING, err);
+            if (!status)
+                status =
+                    start_out(r, &under_way, keys, block_bytes(r, batch, rank - step), SIA_TAG_RING, err);
+        }
+        if (!status) status = over_pairs(r, batch, rank - step, keys, &under_way, forward_pair, &call, err);
+        if (!status) status = wait_both(r, under_way.in, err);
+        if (!status) status = wait_both(r, under_way.out, err);
+        keys = r->room[step % 2];
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ backward */
+
+static void add(float *to, const float *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+/* Adds to d_q, and to this rank's share of the block's d_k and d_v. */
+static sia_status backward_pair(sia_ring *r, void *context, const pair *p, block keys, sia_error *err) {
+    const sia_backward *io = context;
+    const sia_attention_config *config = &r->attention->config;
+    sia_backward part = {.q = io->q + p->q_at * r->q_row,
+                         .k = keys.a + p->k_at * r->k_row,
+                         .v = keys.b + p->k_at * r->k_row,
+                         .logn = io->logn,
+                         .out = io->out + p->q_at * r->q_row,
+                         .lse = io->lse + p->q_at * config->heads,
+                         .d_out = io->d_out + p->q_at * r->q_row,
+                         .d_q = r->dq,
+                         .d_k = r->dk_dv,
+                         .d_v = r->dk_dv + p->span.k_len * r->k_row,
+                         .d_logn = io->d_logn ? r->dlogn : NULL};
+    sia_status status = sia_attention_backward(r->attention, p->span, &part, r->work, err);
+    if (status) return status;
+    add(io->d_q + p->q_at * r->q_row, part.d_q, p->span.q_len * r->q_row);
+    add(r->share.a + p->k_at * r->k_row, part.d_k, p->span.k_len * r->k_row);
+    add(r->share.b + p->k_at * r->k_row, part.d_v, p->span.k_len * r->k_row);
+    for (int h = 0; io->d_logn && h < config->heads; h++) r->dlogn_sums[h] += (double)r->dlogn[h];
+    return SIA_OK;
+}
+
+/* What the ranks before this one found for the block, and this rank's share, go on to the next; what comes in is for
+ * the block of the step that follows, and after the last step it is this rank's own. */
+static sia_status pass_sums(sia_ring *r, int64_t batch, const sia_backward *io, int step, passage *p,
+                            sia_error *err) {
+    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
+    size_t bytes = block_bytes(r, batch, rank - step);
+    block sums = r->sums[step % 2], after = r->sums[(step + 1) % 2];
+    block own = {io->d_k, io->d_v};
+    sia_status status = wait_both(r, p->in, err);
+    if (!status) status = wait_both(r, p->out, err); /* `after` is free again */
+    if (status) return status;
+    if (size == 1) sums = own;
+    if (step == 0) {
+        memcpy(sums.a, r->share.a, bytes);
+        memcpy(sums.b, r->share.b, bytes);
+    } else {
+        add(sums.a, r->share.a, (int64_t)(bytes / sizeof(float)));
+        add(sums.b, r->share.b, (int64_t)(bytes / sizeof(float)));
+    }
+    if (size == 1) return SIA_OK;
+    status = start_out(r, p, sums, bytes, SIA_TAG_RING_BACK, err);
+    if (!status)
+        status = start_in(r, p, step + 1 == size ? own : after, block_bytes(r, batch, rank - step - 1),
+                          SIA_TAG_RING_BACK, err);
+    return status;
+}
+
+static sia_status backward_step(sia_ring *r, int64_t batch, const sia_backward *io, int step, block keys,
+                                passage *sums, sia_error *err) {
+    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
+    passage under_way = {0};
+    sia_status status = SIA_OK;
+    if (step + 1 < size) {
+        status = start_in(r, &under_way, r->room[step % 2], block_bytes(r, batch, rank - step - 1),
+                          SIA_TAG_RING, err);
+        if (!status)
+            status = start_out(r, &under_way, keys, block_bytes(r, batch, rank - step), SIA_TAG_RING, err);
+    }
+    memset(r->share.a, 0, block_bytes(r, batch, rank - step));
+    memset(r->share.b, 0, block_bytes(r, batch, rank - step));
+    if (!status) status = over_pairs(r, batch, rank - step, keys, &under_way, backward_pair, (void *)io, err);
+    if (!status) status = pass_sums(r, batch, io, step, sums, err);
+    if (!status) status = wait_both(r, under_way.in, err);
+    return status ? status : wait_both(r, under_way.out, err);
+}
+
+sia_status sia_ring_backward(sia_ring *r, int64_t batch, const sia_backward *io, sia_error *err) {
+    bool dense = (!io->q_stride || io->q_stride == r->q_row) && (!io->k_stride || io->k_stride == r->k_row) &&
+                 (!io->v_stride || io->v_stride == r->k_row) &&
+                 (!io->out_stride || io->out_stride == r->q_row);
+    sia_status status = check(r, batch, dense, err);
+    if (status) return status;
+    int size = sia_comm_size(r->c), heads = r->attention->config.heads;
+    block keys = {(float *)io->k, (float *)io->v};
+    passage sums = {0};
+    memset(io->d_q, 0, (size_t)(batch * r->n * r->q_row) * sizeof(float));
+    memset(r->dlogn_sums, 0, (size_t)heads * sizeof(double));
+    for (int step = 0; !status && step < size; step++) {
+        status = backward_step(r, batch, io, step, keys, &sums, err);
+        keys = r->room[step % 2];
+    }
+    if (!status) status = wait_both(r, sums.in, err);
+    if (!status) status = wait_both(r, sums.out, err);
+    for (int h = 0; !status && io->d_logn && h < heads; h++) io->d_logn[h] = (float)r->dlogn_sums[h];
+    return status;
+}
