@@ -23,6 +23,7 @@ sia_status sia_model_create_blank(sia_model **out, const sia_model_config *confi
         return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
     sia_model *m = sia_alloc(1, sizeof *m);
     if (!m) return sia_fail_memory(err, sizeof *m, "model");
+    (void)pthread_mutex_init(&m->packing, NULL);
     m->config = *config;
     m->threads = threads ? threads : sia_threads_available();
     sia_status status = sia_kernel_check(err);
@@ -53,6 +54,7 @@ void sia_model_destroy(sia_model *m) {
     free_panels(&m->back);
     sia_parameters_destroy(&m->parameters);
     sia_attention_destroy(m->attention);
+    (void)pthread_mutex_destroy(&m->packing);
     sia_free(m);
 }
 
@@ -134,6 +136,8 @@ enum { PANELS_IN_TASK = 64 };
 typedef struct packing {
     const sia_model *m;
     bool back;
+    bool shared;         /* others may be reading */
+    _Atomic bool failed; /* without memory for a copy to compare */
 } packing;
 
 static int64_t pack_tasks(const sia_model *m, const sia_parameter *p, bool back) {
@@ -153,29 +157,58 @@ static void pack_part(const sia_model *m, int i, bool back, int64_t part) {
                                        m->forward.of[i] + first * k);
 }
 
+/* Packed aside, and copied only where it differs: as long as nobody changes the weights, nothing is written that another
+ * session reads. */
+static bool pack_part_shared(const sia_model *m, int i, int64_t part) {
+    const sia_parameter *p = &m->parameters.list[i];
+    int64_t width = (int64_t)m->kernel->panel * PANELS_IN_TASK, first = part * width, k = p->columns;
+    if (p->rows - first < width) width = p->rows - first;
+    size_t floats = (size_t)sia_panel_floats(k, width);
+    float *aside = sia_alloc(floats, sizeof *aside), *panels = m->forward.of[i] + first * k;
+    if (!aside) return false;
+    m->kernel->panels_from_columns(p->value + first * k, k, k, width, aside);
+    /* Bits, not values: a NaN is equal to itself here. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
+    if (memcmp(aside, panels, floats * sizeof *aside) != 0) memcpy(panels, aside, floats * sizeof *aside);
+    sia_free(aside);
+    return true;
+}
+
 static void pack_task(void *context, int64_t task, int worker) {
     (void)worker;
-    const packing *job = context;
+    packing *job = context;
     for (int i = 0; i < job->m->parameters.count; i++)
         for (int back = 0; back <= job->back; back++) {
             int64_t tasks = pack_tasks(job->m, &job->m->parameters.list[i], back);
             if (task < tasks) {
-                pack_part(job->m, i, back, task);
+                if (!job->shared)
+                    pack_part(job->m, i, back, task);
+                else if (!pack_part_shared(job->m, i, task))
+                    job->failed = true;
                 return;
             }
             task -= tasks;
         }
 }
 
-sia_status sia_model_pack(sia_model *m, bool back, sia_error *err) {
+static sia_status pack(sia_model *m, bool back, bool shared, sia_error *err) {
     sia_status status = make_room(m, &m->forward, false, err);
     if (!status && back) status = make_room(m, &m->back, true, err);
     if (status) return status;
     int64_t tasks = 0;
     for (int i = 0; i < m->parameters.count; i++)
         for (int way = 0; way <= back; way++) tasks += pack_tasks(m, &m->parameters.list[i], way);
-    sia_parallel(m->threads, tasks, pack_task, &(packing){m, back});
-    return SIA_OK;
+    packing job = {.m = m, .back = back, .shared = shared};
+    sia_parallel(m->threads, tasks, pack_task, &job);
+    return job.failed ? sia_fail_memory(err, m->forward.bytes, "packed weights") : SIA_OK;
+}
+
+sia_status sia_model_pack(sia_model *m, bool back, sia_error *err) { return pack(m, back, false, err); }
+
+sia_status sia_model_pack_shared(sia_model *m, sia_error *err) {
+    pthread_mutex_lock(&m->packing);
+    sia_status status = pack(m, false, m->forward.memory != NULL, err);
+    pthread_mutex_unlock(&m->packing);
+    return status;
 }
 
 void sia_model_product(const sia_model *m, const sia_parameter *w, bool back, int64_t rows, const float *a,

@@ -18,6 +18,8 @@
 #include "base/threads.h"
 #include "comm/comm.h"
 #include "kernel/kernel.h"
+#include <pthread.h>
+
 #include "kernel/matrix.h"
 #include "model/config.h"
 #include "model/parameters.h"
@@ -35,8 +37,9 @@ struct sia_model {
     const sia_kernel *kernel;
     sia_parameters parameters;
     sia_attention *attention;
-    sia_panels forward; /* for x W^T; empty until they are packed */
-    sia_panels back;    /* for dy W; empty until the model is trained */
+    sia_panels forward;      /* for x W^T; empty until they are packed */
+    sia_panels back;         /* for dy W; empty until the model is trained */
+    pthread_mutex_t packing; /* held by one who makes a session */
 };
 
 /* A model whose weights are all 0, for one who fills them from a file. */
@@ -44,6 +47,9 @@ sia_status sia_model_create_blank(sia_model **m, const sia_model_config *config,
 
 /* Panels from the weights as they are now; `back` too when gradients will be asked for. */
 sia_status sia_model_pack(sia_model *m, bool back, sia_error *err);
+
+/* The same for a model that other threads may be using in sessions: panels that are right already are not written to. */
+sia_status sia_model_pack_shared(sia_model *m, sia_error *err);
 
 /* A target that is not scored. */
 #define SIA_NO_TARGET UINT32_MAX

@@ -71,7 +71,7 @@ sia_status sia_session_create(sia_session **out, sia_model *m, sia_type type, si
     for (int i = 0; !status && i < m->config.layers; i++)
         status = sia_cache_create(&s->caches[i], m->attention, type, err);
     if (!status) status = make_buffers(s, err);
-    if (!status) status = sia_model_pack(m, false, err);
+    if (!status) status = sia_model_pack_shared(m, err);
     if (status) {
         sia_session_destroy(s);
         return status;
