@@ -24,8 +24,10 @@ sia_comm *cli_ranks(void) { return ranks.comm; }
 bool cli_first_rank(void) {
     if (ranks.comm) return sia_comm_rank(ranks.comm) == 0;
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i])) return strtol(getenv(names[i]), NULL, 10) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank) return strtol(rank, NULL, 10) == 0;
+    }
     return true;
 }
 
