@@ -17,6 +17,8 @@ static bool is_tested(const sia_kernel *kernel) {
     return (!only || strcmp(only, kernel->name) == 0) && kernel->supported();
 }
 
+bool test_in_haste(void) { return getenv("SIA_TEST_HASTE") != NULL; }
+
 const sia_kernel *test_kernel(int i) {
     for (int j = 0; sia_kernel_table[j]; j++)
         if (is_tested(sia_kernel_table[j]) && i-- == 0) return sia_kernel_table[j];

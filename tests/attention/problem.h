@@ -44,6 +44,9 @@ double tensor_error(const tensor *t);
  * alone: tests/mutate.py changes one set, and has no time for the others. */
 const sia_kernel *test_kernel(int i);
 
+/* Whether the environment's SIA_TEST_HASTE asks to leave out what takes seconds and sees what short lengths see. */
+bool test_in_haste(void);
+
 /* Runs body with each of them, and leaves the one chosen at start. */
 #define FOR_EACH_ISA(kernel)                                                                         \
     for (int isa_ = 0; test_kernel(isa_) ? true : (sia_kernel_set(NULL), false); isa_++)             \

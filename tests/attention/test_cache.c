@@ -168,6 +168,7 @@ static void truncate_and_retry(void **state) {
 static void million(void **state) {
     (void)state;
     enum { N = 1 << 20, D = 8, KINDS = 7, CHUNK = 1 << 14 };
+    if (test_in_haste()) skip();
     sia_attention *a;
     sia_attention_config config = {.heads = 1, .head_dim = D, .threads = 2};
     assert_int_equal(sia_attention_create(&a, "si+nope", &config, NULL), SIA_OK);
