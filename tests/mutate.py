@@ -10,7 +10,7 @@ file is compiled (-O1, one instruction set; of a kernel's header, a table that t
 from the copy and all others from the library), put before the library in the link of a test, and the tests that
 know that file run until one fails; where none does, they run once more with the address sanitizer in the changed
 file. A mutant that does not compile, or compiles to the same instructions as the
-original, is replaced by the next. Mutants that change nothing a test could see are listed, with the reason, in
+original, is replaced by the next, and so is <= for < in the smaller or larger of two. Mutants that change nothing a test could see are listed, with the reason, in
 tests/mutants.txt; they are reported by name and number, and count neither as caught nor as missed.
 """
 import argparse, hashlib, json, os, random, re, resource, shlex, shutil, subprocess, sys, time
@@ -109,6 +109,32 @@ def mutants_of(path):
 
 def name_of(m):
     return f'{m["file"]}:{m["line"]}:{m["column"]}: {m["from"]} to {m["to"] or "nothing"}: {m["text"]}'
+
+def operand(bare, at, step, stops):
+    """The text from `at` on, in the direction of step, up to one of stops outside of brackets."""
+    depth, i, opening, closing = 0, at, "([" if step > 0 else ")]", ")]" if step > 0 else "(["
+    while 0 <= i < len(bare):
+        c = bare[i]
+        if depth == 0 and (c in stops or c in closing):
+            break
+        depth += (c in opening) - (c in closing)
+        i += step
+    text = bare[at:i] if step > 0 else bare[i + 1:at + 1]
+    return re.sub(r"\s+", " ", text).strip(), i
+
+def is_smaller_or_larger(m):
+    """a < b ? a : b is the same number with <=, and so are its kin: no mutant."""
+    if m["to"] not in (m["from"] + "=", m["from"][0]) or m["to"] == m["from"]:
+        return False
+    with open(os.path.join(ROOT, m["file"])) as f:
+        bare = blank(f.read()).replace("->", "..").replace("return ", "      ;")
+    left, _ = operand(bare, m["at"] - 1, -1, "=;,?:{}&|<>")
+    right, end = operand(bare, m["at"] + len(m["from"]), 1, "?;,{}&|<>=")
+    if end >= len(bare) or bare[end] != "?":
+        return False
+    yes, end = operand(bare, end + 1, 1, ":;,{}")
+    no, _ = operand(bare, end + 1, 1, ";,?{}:")
+    return {left, right} == {yes, no}
 
 # The place of a line may move; its text, the change and which of its kind it is on the line do not.
 def key_of(m):
@@ -299,6 +325,8 @@ def main():
     for number, m in enumerate(everything):
         if tried == options.count:
             break
+        if is_smaller_or_larger(m):
+            continue
         if key_of(m) in equivalent:
             result = "equivalent"
         else:

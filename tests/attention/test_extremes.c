@@ -187,7 +187,8 @@ static void sizes_statistics(void **state) {
             for (int64_t row = 0; row < LONG; row++) {
                 double seen = size[i] > 1e3f && row >= 300 ? (double)row - 299 : (double)row + 1, mass = 0;
                 for (int j = 0; j < SIA_DECADES; j++) mass += p.mass.f[row * SIA_DECADES + j];
-                if (size[i] == 1 && row >= 300) seen = exp(p.entropy.f[row]); /* between; finite is enough */
+                if (size[i] == 1 && row >= 300)
+                    seen = exp((double)p.entropy.f[row]); /* between; finite is enough */
                 if (!(fabs(p.entropy.f[row] - log(seen)) < 1e-4) || !(fabs(mass - 1) < 1e-5))
                     fail_msg("%s: size %g, row %lld: entropy %g, want %g; mass %g", kernel->name,
                              (double)size[i], (long long)row, (double)p.entropy.f[row], log(seen), mass);
@@ -199,9 +200,10 @@ static void sizes_statistics(void **state) {
 /* d_v is the sum of weights times d_out, and no weight is above 1. */
 static void check_bounded(const problem *p, const char *kernel, const char *name) {
     double most = 0;
-    for (int64_t i = 0; i < p->d_out.count; i++) most = fmax(most, fabs(p->d_out.f[i]));
+    for (int64_t i = 0; i < p->d_out.count; i++) most = fmax(most, fabs((double)p->d_out.f[i]));
     for (int64_t i = 0; i < N * D; i++) {
-        if (!(fabs(p->d_v.f[i]) <= N * most)) fail_msg("%s %s: d_v is %g", kernel, name, (double)p->d_v.f[i]);
+        if (!(fabs((double)p->d_v.f[i]) <= N * most))
+            fail_msg("%s %s: d_v is %g", kernel, name, (double)p->d_v.f[i]);
         if (!isfinite(p->d_q.f[i]) || !isfinite(p->d_k.f[i]))
             fail_msg("%s %s: d_q %g, d_k %g", kernel, name, (double)p->d_q.f[i], (double)p->d_k.f[i]);
     }
@@ -367,7 +369,7 @@ static void length_one(void **state) {
             for (int w = 0; w < WAYS; w++) {
                 attend(&p, &ways[w]);
                 for (int64_t i = 0; i < p.out.count; i++)
-                    assert_true(fabs(p.out.f[i] - p.v.f[i % 40]) <= (w < 3 ? 0 : ways[w].bound * 4));
+                    assert_true(fabs((double)p.out.f[i] - p.v.f[i % 40]) <= (w < 3 ? 0 : ways[w].bound * 4));
             }
             problem_forward(&p);
             problem_backward(&p);
