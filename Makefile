@@ -9,11 +9,11 @@ BUILD := build/$(PRESET)
 PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev libpcre2-dev libcmocka-dev \
   libopenmpi-dev openmpi-bin
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
-DEV_PACKAGES := clang clang-format clang-tidy cppcheck valgrind libclang-rt-14-dev
+DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrind libclang-rt-14-dev
 # And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip
 
-.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer python fuzz check-all lint format install deb clean
+.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer python fuzz check-all lint analyze coverage mutants soak format install deb clean
 
 all: configure ## build the library and the program
 	@cmake --build $(BUILD)
@@ -40,7 +40,7 @@ test: all ## build and run the tests
 	@ctest --preset $(PRESET) -j 2
 
 test-all: deps-dev ## the tests with gcc, clang and each sanitizer, and valgrind
-	@for preset in release clang asan tsan; do $(MAKE) --no-print-directory test PRESET=$$preset || exit 1; done
+	@for preset in release clang asan ubsan tsan; do $(MAKE) --no-print-directory test PRESET=$$preset || exit 1; done
 	@sh tests/valgrind.sh build/release
 
 bench: all ## the speed of attention on this machine
@@ -68,6 +68,21 @@ check-all: deps-dev all fuzz ## what takes too long for 'make test': every fault
 
 lint: deps-dev configure ## formatting, clang-tidy and cppcheck
 	@sh cmake/lint.sh $(BUILD)
+
+analyze: deps-dev configure ## gcc -fanalyzer and scan-build, a file at a time: some minutes
+	@sh cmake/analyze.sh
+
+coverage: deps-dev ## lines and branches that the tests reach, by folder; what none reaches: build/coverage/unreached.txt
+	@$(MAKE) --no-print-directory all PRESET=coverage
+	@sh cmake/coverage.sh build/coverage "-j 2"
+
+MUTANTS ?= 200
+mutants: all ## change the kernels MUTANTS (200) times, a sign, an offset or a bound each: the tests must notice
+	@python3 tests/mutate.py --build $(BUILD) --count $(MUTANTS) $(MUTATE_ARGS)
+
+SOAK_S ?= 1800
+soak: all ## training, evaluation, generation and random calls for SOAK_S (1800) seconds: flat memory, the same bits
+	@$(BUILD)/tests/soak/soak $(SOAK_S)
 
 format: ## put every source file into the project's format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

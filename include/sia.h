@@ -108,7 +108,8 @@ SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
 SIA_API const char *const *sia_scheme_list(void);
 
 /* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
- * be called again, for any range, from any thread. See CONTRIBUTING.md for adding a scheme to the library. */
+ * be called again, for any range, from any thread. A bias of -infinity means that the distance is not seen.
+ * See CONTRIBUTING.md for adding a scheme to the library. */
 typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
                                double *scale, double *bias);
 
@@ -202,12 +203,15 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  * work: sia_attention_workspace bytes, borrowed for the call, aligned to 64; or NULL, then it is allocated.
  *
  * A query that sees no key has out = 0, lse = -infinity, entropy = 0, mass = 0. A NaN or an infinity in q
- * stays in its row; one in k or v reaches the queries that see that key, and no others. Sums are taken in a
- * fixed order: the result does not depend on the number of threads. */
+ * stays in its row; one in k or v reaches the queries that see that key, and no others. A logit of -infinity
+ * is a weight of 0, and a query that has no other is one that sees no key; a row with a logit that is NaN or
+ * above the range of float is NaN. Every other row is finite as long as |v| <= 1e29, whatever the size of its
+ * logits. Sums are taken in a fixed order: the result does not depend on the number of threads. */
 SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io,
                                          void *work, sia_error *err);
 
-/* The exact gradients, recomputing the weights from lse. Same bits for any number of threads. */
+/* The exact gradients, recomputing the weights from lse: each is known to 1e-7 times the size of its row's
+ * largest logit, and none is taken to be above 1. Same bits for any number of threads. */
 SIA_API sia_status sia_attention_backward(const sia_attention *a, sia_span span, const sia_backward *io,
                                           void *work, sia_error *err);
 
@@ -219,7 +223,9 @@ SIA_API sia_status sia_attention_backward(const sia_attention *a, sia_span span,
  *     for each chunk of new tokens:    sia_cache_append(c, n, k, v, &err);
  *                                      sia_cache_attend(c, n, q, NULL, out, NULL, &err);
  *
- * Attending equals a forward pass over all that was appended, up to the rounding of the cache's type. */
+ * Attending equals a forward pass over all that was appended, up to the rounding of the cache's type. In f16
+ * what is above 65504 becomes 65504 and what is below 3e-8 becomes 0; in i8 a row whose largest number is below
+ * 1e-33 may become 0; in both an infinity becomes a NaN. */
 typedef enum sia_type {
     SIA_F32,
     SIA_F16,
@@ -484,7 +490,8 @@ SIA_API const char *const *sia_model_presets(void);
 SIA_API sia_status sia_model_preset(const char *name, sia_model_config *config, sia_error *err);
 
 /* A new model, its weights drawn by the seed: embeddings N(0, 1); what writes into the residual stream and
- * the unembedding 0, so that the first loss is ln(vocabulary). threads: 0 for all processors. */
+ * the unembedding 0, so that the first loss is ln(vocabulary). threads: 0 for all processors. A norm of any
+ * finite row is finite, and that of zeros is 0; a NaN in a weight makes every loss and logit that it reaches NaN. */
 SIA_API sia_status sia_model_create(sia_model **m, const sia_model_config *config, int threads,
                                     sia_error *err);
 
@@ -551,7 +558,7 @@ typedef struct sia_sampling {
 } sia_sampling;
 
 /* The choice is a function of (logits, sampling, index): index counts the tokens drawn so far. Of equal
- * logits the smaller id comes first. */
+ * logits the smaller id comes first. SIA_NUMBER when a logit is not finite. */
 SIA_API sia_status sia_sample(const float *logits, uint32_t vocabulary, const sia_sampling *sampling,
                               uint64_t index, uint32_t *id, sia_error *err);
 

@@ -111,8 +111,10 @@ static void prepare_queries(void *context, int64_t task, int worker) {
     memset(delta, 0, sizeof(float) * SIA_BLOCK_Q);
     b->kernel->row_dots(b->io.out + at.row * b->io.out_stride + column, b->io.out_stride, d_out.x,
                         d_out.stride, at.rows, c->head_dim, delta);
-    for (int64_t i = 0; i < SIA_BLOCK_Q; i++)
+    for (int64_t i = 0; i < SIA_BLOCK_Q; i++) {
         lse[i] = i < at.rows ? b->io.lse[(at.row + i) * c->heads + at.head] * (float)M_LOG2E : 0;
+        if (lse[i] == -INFINITY) lse[i] = INFINITY; /* nothing was seen: 2^(-infinity - lse) is to be 0 */
+    }
     atomic_init(&b->turn[task], 0);
 }
 

@@ -228,8 +228,9 @@ static void merge_row(const attend *t, int64_t kv_head, int64_t row) {
         z += part[t->rows + row] * factor;
         for (int j = 0; j < config->head_dim; j++) out[j] += o[j] * factor;
     }
-    for (int j = 0; j < config->head_dim; j++) out[j] /= z;
-    if (t->lse) t->lse[at] = (m + log2f(z)) * (float)M_LN2;
+    /* All weights 0: logits of -infinity alone. */
+    for (int j = 0; j < config->head_dim; j++) out[j] = z == 0 ? 0 : out[j] / z;
+    if (t->lse) t->lse[at] = z == 0 ? -INFINITY : (m + log2f(z)) * (float)M_LN2;
 }
 
 static sia_status attend_few(attend *t, sia_error *err) {

@@ -8,8 +8,10 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "base/wrap.h"
+
 /* Two rounds of the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), each over a Weyl step. */
-static inline uint64_t sia_mix(uint64_t x) {
+SIA_WRAPS static inline uint64_t sia_mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -31,13 +33,13 @@ static inline uint64_t sia_random_below(uint64_t seed, uint64_t n, uint64_t boun
 }
 
 /* Standard normal, Box and Muller; takes the numbers 2n and 2n+1 of the stream. */
-static inline double sia_random_normal(uint64_t seed, uint64_t n) {
+SIA_WRAPS static inline double sia_random_normal(uint64_t seed, uint64_t n) {
     double u = 1.0 - sia_random_uniform(seed, 2 * n), v = sia_random_uniform(seed, 2 * n + 1);
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586477 * v);
 }
 
 /* A seed for a part of the work, so that parts draw from streams of their own. */
-static inline uint64_t sia_random_stream(uint64_t seed, uint64_t part) {
+SIA_WRAPS static inline uint64_t sia_random_stream(uint64_t seed, uint64_t part) {
     return sia_mix(seed ^ sia_mix(part + 1));
 }
 

@@ -29,7 +29,7 @@ static sia_status grow(void **array, int64_t *room, int64_t need, size_t size, s
     return SIA_OK;
 }
 
-static uint64_t hash(const char *word, size_t length) {
+SIA_WRAPS static uint64_t hash(const char *word, size_t length) {
     uint64_t h = length;
     for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)word[i]) * 0x100000001b3u;
     return sia_mix(h);

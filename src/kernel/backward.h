@@ -7,6 +7,9 @@
  *     dp = dO . v                              ds = scale[t] * p * (dp - delta)        delta = dO . out
  *     dq += ds k        dk += ds^T q        dv += p^T dO
  *
+ * lse is a float: where logits are large, its rounding alone makes the exponent positive, and at 1e8 and more
+ * by far. No weight is above 1, so the exponent is taken to be at most 0.
+ *
  * scale carries log2(e) / sqrt(d); the caller multiplies dq and dk by ln 2 at the end. Entries behind the
  * diagonal hold numbers without meaning, and nothing reads them: every product below stops at the diagonal.
  */
@@ -32,7 +35,7 @@ NOINLINE void gradient_tile(const sia_gradient *g, int64_t row, int64_t j, float
         vf lse = vdup(g->lse[row + r]);
         FOR_VECTORS({
             vf l = vfma(vload(scale + v * VW - r), c.sum[r][v], vload(bias + v * VW - r));
-            vstore(p + r * GK + v * VW, vexp2(l - lse));
+            vstore(p + r * GK + v * VW, vexp2(vmin(vzero(), l - lse)));
         })
     })
     tile_zero(&c);

@@ -42,13 +42,13 @@ INLINE const float *scales_of(int d, const void *block) {
  * floats */
 
 /* Rounded to nearest even; what is too large becomes the largest, for an infinity in a cache would spoil
- * every later query; NaN stays. */
+ * every later query. NaN stays, and an infinity that was given becomes one: it must not pass for a number. */
 INLINE uint16_t half_from_float(float x) {
     uint32_t bits, sign, magnitude;
     memcpy(&bits, &x, 4);
     sign = bits >> 16 & 0x8000;
     magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+    if (magnitude >= 0x7f800000) return (uint16_t)(sign | 0x7e00);
     if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7bff);
     if (magnitude < 0x38800000) { /* below the smallest normal half: let the float adder do the rounding */
         float y;

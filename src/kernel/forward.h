@@ -113,7 +113,7 @@ NOINLINE void values_tile(const float *weights, const float *v, int64_t limit, i
  */
 static void add_statistics(const float *logits, int64_t n, int64_t t, float m, float m_before,
                            float sum_before, float c, float *moment, float *mass) {
-    if (sum_before > 0) *moment = c * (*moment + (m_before - m) * sum_before);
+    if (sum_before > 0) *moment = c > 0 ? c * (*moment + (m_before - m) * sum_before) : 0; /* 0 * infinity */
     for (int i = 0; i < SIA_DECADES; i++) mass[i] *= c;
     int64_t j = 0;
     while (j < n) { /* runs of columns within one decade; the distance falls along the row */

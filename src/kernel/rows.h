@@ -8,8 +8,16 @@
 #include "kernel/kernel.h"
 #include "kernel/vector.h"
 
+/* 1 / sqrt(mean(x^2)) of a row whose squares are beyond float; NaN where a number of it is not finite. */
+static float inverse_of_large(const float *x, int64_t n) {
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += (double)x[j] * x[j];
+    return isfinite(sum) ? (float)(1 / sqrt(sum / (double)n)) : NAN;
+}
+
 /* RMSNorm without a gain: y = x r, r = 1 / sqrt(mean(x^2) + 2^-23). The constant is that of PyTorch's rms_norm
- * in float32; a row of zeros stays a row of zeros. */
+ * in float32; a row of zeros stays a row of zeros. Any finite row has a finite norm; one that is not finite is
+ * NaN throughout. */
 static void norm_rows(const float *x, float *y, int64_t rows, int64_t n, float *inverse) {
     for (int64_t i = 0; i < rows; i++, x += n, y += n) {
         vf sum[4] = {vzero(), vzero(), vzero(), vzero()};
@@ -22,7 +30,7 @@ static void norm_rows(const float *x, float *y, int64_t rows, int64_t n, float *
         float rest = 0;
         for (; j < n; j++) rest += x[j] * x[j];
         float mean = (vsum((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest) / (float)n;
-        float r = 1.0f / sqrtf(mean + 0x1p-23f);
+        float r = mean <= FLT_MAX ? 1.0f / sqrtf(mean + 0x1p-23f) : inverse_of_large(x, n);
         inverse[i] = r;
         for (j = 0; j + VW <= n; j += VW) vstore(y + j, vload(x + j) * vdup(r));
         for (; j < n; j++) y[j] = x[j] * r;

@@ -68,6 +68,20 @@ INLINE vf vmax(vf x, vf y) {
 #endif
 }
 
+/* The same for the smaller of two: vmin(limit, x) keeps a NaN in x. */
+INLINE vf vmin(vf x, vf y) {
+#if defined(__AVX512F__) && VW == 16
+    return (vf)_mm512_min_ps((__m512)x, (__m512)y);
+#elif defined(__AVX__) && VW == 8
+    return (vf)_mm256_min_ps((__m256)x, (__m256)y);
+#elif defined(__SSE2__) && VW == 4
+    return (vf)_mm_min_ps((__m128)x, (__m128)y);
+#else
+    vi take_x = x < y;
+    return (vf)(((vi)x & take_x) | ((vi)y & ~take_x));
+#endif
+}
+
 /* Lanes where mask is -1 from x, where it is 0 from y. */
 INLINE vf vselect(vi mask, vf x, vf y) { return (vf)(((vi)x & mask) | ((vi)y & ~mask)); }
 

@@ -390,6 +390,16 @@ static sia_optim_statistics norms(const sia_optimizer *o, const sia_optim_tensor
     return s;
 }
 
+/* The square of a float above 1e19 is infinite: in Adam's v it would stay for ever, and the number would never
+ * move again. */
+static const double LARGEST_GRADIENT = 1e18;
+
+static const sia_optim_tensor *too_large(const sia_optimizer *o, double clip_factor) {
+    for (int64_t i = 0; i < o->chunk_count; i++)
+        if (sqrt(o->squares[i]) * clip_factor > LARGEST_GRADIENT) return &o->tensors[o->chunks[i].tensor];
+    return NULL;
+}
+
 static void update_chunk(const sia_optimizer *o, const piece *p, double rate, double keep) {
     const sia_optim_tensor *t = &o->tensors[p->tensor];
     const sia_optim_config *c = &o->config;
@@ -449,6 +459,10 @@ sia_status sia_optimizer_step(sia_optimizer *o, int64_t step, double rate_factor
     if (not_finite)
         return sia_fail(err, SIA_NUMBER, "%s: its gradient is not finite at step %" PRId64, not_finite->name,
                         step + 1);
+    const sia_optim_tensor *large = too_large(o, found.clip_factor);
+    if (large)
+        return sia_fail(err, SIA_NUMBER, "%s: its gradient is above %g at step %" PRId64, large->name,
+                        LARGEST_GRADIENT, step + 1);
     o->step = step;
     o->rate_factor = rate_factor;
     o->clip_factor = found.clip_factor;

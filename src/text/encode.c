@@ -208,8 +208,8 @@ sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text, size_t
 /* ----------------------------------------------------------------------------------------------- parallel */
 
 size_t sia_tokenizer_cut(const char *text, size_t bytes) {
-    for (size_t at = bytes; at-- > 1;)
-        if (sia_split_can_cut(text, at)) return at;
+    for (size_t at = bytes; at > 1;)
+        if (sia_split_can_cut(text, --at)) return at;
     return 0;
 }
 

@@ -124,7 +124,7 @@ static size_t start(sia_merger *m, const sia_tokenizer *t, const char *bytes, ui
             i + 1 < n ? t->byte_rank[(unsigned char)bytes[i] * 256 + (unsigned char)bytes[i + 1]] : SIA_NONE;
         if (m->rank[i] != SIA_NONE) m->heap[heap++] = (uint64_t)m->rank[i] << 32 | i;
     }
-    for (size_t i = heap / 2; i-- > 0;) sift_down(m->heap, heap, i);
+    for (size_t i = heap / 2; i > 0; i--) sift_down(m->heap, heap, i - 1);
     return heap;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "base/wrap.h"
 #include "text/split.h"
 
 /* Open addressing; a place with length 0 is free. At most two thirds are taken. */
@@ -29,7 +30,7 @@ typedef struct counting {
     _Atomic sia_status status;
 } counting;
 
-static inline uint64_t hash_bytes(const char *bytes, size_t length) {
+SIA_WRAPS static inline uint64_t hash_bytes(const char *bytes, size_t length) {
     uint64_t h = length * 0x9e3779b97f4a7c15u, word = 0;
     size_t i = 0;
     for (; i + 8 <= length; i += 8) {

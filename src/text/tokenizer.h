@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/wrap.h"
 #include "sia.h"
 
 #define SIA_END_OF_TEXT "<|endoftext|>"
@@ -68,7 +69,7 @@ sia_status sia_vocabulary_finish(sia_tokenizer *t, sia_error *err);
 
 /* ------------------------------------------------------------------------------------------------ merging */
 
-static inline uint64_t sia_pair_hash(uint64_t key) {
+SIA_WRAPS static inline uint64_t sia_pair_hash(uint64_t key) {
     key *= 0x9e3779b97f4a7c15u;
     return key ^ (key >> 29);
 }

@@ -48,6 +48,11 @@ static sia_status refuse_links(const char *folder, sia_error *err) {
     return status;
 }
 
+/* For after a failure, which is what is reported: a file that cannot be cut either stays as it is. */
+static void try_cut(int fd, off_t size) {
+    if (ftruncate(fd, size) != 0) errno = 0;
+}
+
 /* The holder's number is in the file for the sentence alone; it is the lock that counts, and the file stays
  * for ever: one who removed it could hold the lock of a file that is gone. */
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
@@ -67,7 +72,7 @@ static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     char number[24];
     int length = snprintf(number, sizeof number, "%ld", (long)getpid());
     if (ftruncate(run->lock, 0) != 0 || pwrite(run->lock, number, (size_t)length, 0) != length)
-        (void)ftruncate(run->lock, 0); /* a full disk: the lock holds without a number */
+        try_cut(run->lock, 0); /* a full disk: the lock holds without a number */
     return SIA_OK;
 }
 
@@ -159,7 +164,7 @@ static sia_status write_line(int fd, const char *path, const char *line, sia_err
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             sia_status status = sia_fail_file(err, path);
-            (void)ftruncate(fd, before.st_size);
+            try_cut(fd, before.st_size);
             return status;
         }
         done += (size_t)n;

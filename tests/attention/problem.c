@@ -12,12 +12,19 @@
 
 #include "base/random.h"
 
+static bool is_tested(const sia_kernel *kernel) {
+    const char *only = getenv("SIA_TEST_ISA");
+    return (!only || strcmp(only, kernel->name) == 0) && kernel->supported();
+}
+
+bool test_in_haste(void) { return getenv("SIA_TEST_HASTE") != NULL; }
+
 const sia_kernel *test_kernel(int i) {
     for (int j = 0; sia_kernel_table[j]; j++)
-        if (sia_kernel_table[j]->supported() && i-- == 0) return sia_kernel_table[j];
+        if (is_tested(sia_kernel_table[j]) && i-- == 0) return sia_kernel_table[j];
 #ifdef __x86_64__
     extern const sia_kernel sia_kernel_wide;
-    if (sia_kernel_wide.supported() && i == 0) return &sia_kernel_wide;
+    if (is_tested(&sia_kernel_wide) && i == 0) return &sia_kernel_wide;
 #endif
     return NULL;
 }

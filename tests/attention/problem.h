@@ -40,8 +40,12 @@ void problem_backward(problem *p);
 double tensor_error(const tensor *t);
 
 /* The i-th set of kernels that can be tested here, NULL after the last: those of the library that this
- * processor has, and on x86 the stand-in for AVX-512 (isa_wide.c). */
+ * processor has, and on x86 the stand-in for AVX-512 (isa_wide.c). The environment's SIA_TEST_ISA leaves that one
+ * alone: tests/mutate.py changes one set, and has no time for the others. */
 const sia_kernel *test_kernel(int i);
+
+/* Whether the environment's SIA_TEST_HASTE asks to leave out what takes seconds and sees what short lengths see. */
+bool test_in_haste(void);
 
 /* Runs body with each of them, and leaves the one chosen at start. */
 #define FOR_EACH_ISA(kernel)                                                                         \

@@ -194,6 +194,23 @@ static void calling_forward(void **state) {
     assert_string_equal(err.text, "attention: NULL");
 }
 
+/* The longest stride that is taken: one row never gets to the next. */
+static void longest_stride(void **state) {
+    (void)state;
+    sia_attention *a;
+    sia_error err;
+    float one[16] = {0}, out[16];
+    sia_attention_config config = {.heads = 1, .head_dim = 16, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "nope", &config, &err), SIA_OK);
+    sia_forward io = {.q = one, .k = one, .v = one, .out = out};
+    io.q_stride = io.k_stride = io.v_stride = io.out_stride = (int64_t)1 << 32;
+    assert_int_equal(sia_attention_forward(a, (sia_span){.q_len = 1, .k_len = 1}, &io, NULL, &err), SIA_OK);
+    io.v_stride++;
+    assert_int_equal(sia_attention_forward(a, (sia_span){.q_len = 1, .k_len = 1}, &io, NULL, &err),
+                     SIA_ARGUMENT);
+    sia_attention_destroy(a);
+}
+
 static void calling_backward(void **state) {
     (void)state;
     sia_attention *a, *logn;
@@ -281,6 +298,7 @@ static void names(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(creating),
                                        cmocka_unit_test(calling_forward),
+                                       cmocka_unit_test(longest_stride),
                                        cmocka_unit_test(calling_backward),
                                        cmocka_unit_test(calling_the_cache),
                                        cmocka_unit_test(tables_and_workspace),

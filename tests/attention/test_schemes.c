@@ -54,6 +54,8 @@ static const shape long_shapes[] = {
     {1, 1, 128, {.q_len = 1031, .k_len = 1031}},
 };
 
+static const char *const few_schemes[] = {"logn+rope", "si+prope", "alibi", NULL};
+
 typedef struct worst {
     double error;
     int shape;
@@ -100,9 +102,9 @@ static void every_scheme_and_shape(void **state) {
     (void)state;
     bool good = true;
     FOR_EACH_ISA (kernel) {
-        for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++)
+        for (const char *const *scheme = test_in_haste() ? few_schemes : sia_scheme_list(); *scheme; scheme++)
             good = check_scheme(kernel, *scheme, shapes, SHAPES) && good;
-        for (const char *const *scheme = more_schemes; *scheme; scheme++)
+        for (const char *const *scheme = more_schemes; !test_in_haste() && *scheme; scheme++)
             good = check_scheme(kernel, *scheme, shapes, SHAPES) && good;
     }
     assert_true(good);

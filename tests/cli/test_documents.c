@@ -112,8 +112,8 @@ static void test_layout(void **state) {
     char *text;
     size_t size;
     for (size_t i = 0; i < sizeof notes / sizeof *notes + sizeof examples / sizeof *examples; i++) {
-        size_t e = i - sizeof notes / sizeof *notes;
         bool note = i < sizeof notes / sizeof *notes;
+        size_t e = note ? 0 : i - sizeof notes / sizeof *notes;
         FILE *memory = open_memstream(&text, &size);
         assert_non_null(memory);
         if (note)

@@ -27,7 +27,7 @@ static uint8_t *change(const char *bytes, size_t size, uint64_t seed, size_t *re
             work[at] ^= (uint8_t)(1u << sia_random_below(seed, n++, 8));
             break;
         case 1:
-            work[at] = "\"{}[],: 0\0\xff\n9-e"[sia_random_below(seed, n++, 16)];
+            work[at] = (uint8_t) "\"{}[],: 0\0\xff\n9-e"[sia_random_below(seed, n++, 16)];
             break;
         case 2:
             used = at;

@@ -430,6 +430,38 @@ static void gradients_that_are_not_finite(void **state) {
     destroy_all(q);
 }
 
+/* A gradient whose square is beyond float would spoil Adam's state for ever: refused, unless clipping makes it
+ * small. */
+static void gradients_that_are_too_large(void **state) {
+    (void)state;
+    for (int clipped = 0; clipped < 2; clipped++) {
+        parameter p[TENSORS];
+        create_all(p);
+        sia_optim_config c = sia_optim_config_default();
+        c.clip = clipped ? 1 : 0;
+        sia_optimizer *o = create(p, TENSORS, &c);
+        for (int i = 0; i < TENSORS; i++) fill_gradient(&p[i], 0);
+        p[2].gradient[1] = -2e18f;
+        float before = p[2].t.value[0];
+        sia_error err;
+        assert_int_equal(sia_optimizer_step(o, 0, 1, NULL, &err), clipped ? SIA_OK : SIA_NUMBER);
+        if (!clipped) assert_ptr_equal(strstr(err.text, p[2].t.name), err.text);
+        if (!clipped) assert_true(p[2].t.value[0] == before);
+        p[2].gradient[1] = 9e17f;
+        assert_int_equal(sia_optimizer_step(o, 1, 1, NULL, &err), SIA_OK);
+        p[2].gradient[1] = -3e38f;
+        assert_int_equal(sia_optimizer_step(o, 2, 1, NULL, &err), clipped ? SIA_OK : SIA_NUMBER);
+        for (int i = 0; i < TENSORS; i++)
+            for (int64_t j = 0; j < count_of(&p[i]); j++) assert_true(isfinite(p[i].t.value[j]));
+        int64_t states;
+        const sia_optim_state *s = sia_optimizer_states(o, &states);
+        for (int64_t i = 0; i < states; i++)
+            for (int64_t j = 0; j < s[i].rows * s[i].columns; j++) assert_true(isfinite(s[i].data[j]));
+        sia_optimizer_destroy(o);
+        destroy_all(p);
+    }
+}
+
 /* A second optimiser that is given the states of the first goes on in the same bits. */
 static void states_are_all_there_is(void **state) {
     (void)state;
@@ -539,6 +571,7 @@ int main(void) {
         cmocka_unit_test(threads_same_bits),
         cmocka_unit_test(norms_and_clipping),
         cmocka_unit_test(gradients_that_are_not_finite),
+        cmocka_unit_test(gradients_that_are_too_large),
         cmocka_unit_test(states_are_all_there_is),
         cmocka_unit_test(gradients_of_zero),
         cmocka_unit_test(refusals),

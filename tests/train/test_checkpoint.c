@@ -36,7 +36,7 @@ static size_t length_of(const sia_tensor_entry *e) {
 
 /* Any bits, not numbers alone: a checkpoint does not look at them. */
 static uint32_t bits_of(int64_t step, uint64_t tensor, uint64_t i) {
-    return (uint32_t)sia_random_u64((uint64_t)step * 100 + tensor, i);
+    return (uint32_t)sia_random_u64(sia_random_stream((uint64_t)step, tensor), i);
 }
 
 static void set_values(int64_t step) {

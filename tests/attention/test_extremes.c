@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers at the edges of float, on every instruction set, by every way to attend: a forward pass, a cache of
+ * each type, token by token and in chunks, and the backward pass. What is expected is what sia.h promises. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "problem.h"
+
+/* ------------------------------------------------------------------------------------------ ways to attend */
+
+typedef struct way {
+    const char *name;
+    bool cache;
+    sia_type type;
+    int64_t step;  /* positions at a time, of a cache */
+    double bound;  /* of out, relative to its largest number: what the type rounds */
+    double lowest; /* numbers below it may be lost */
+    double most;   /* numbers above it become it */
+} way;
+
+static const way ways[] = {
+    {"forward", false, SIA_F32, 0, 2e-5, 0, INFINITY},
+    {"f32 decode", true, SIA_F32, 1, 2e-5, 0, INFINITY},
+    {"f32 chunks", true, SIA_F32, 64, 2e-5, 0, INFINITY},
+    {"f16 decode", true, SIA_F16, 1, 1e-2, 6e-8, 65504},
+    {"f16 chunks", true, SIA_F16, 64, 1e-2, 6e-8, 65504},
+    {"i8 decode", true, SIA_I8, 1, 1e-1, 1e-33, INFINITY},
+    {"i8 chunks", true, SIA_I8, 64, 1e-1, 1e-33, INFINITY},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static void attend(problem *p, const way *w) {
+    if (!w->cache) {
+        problem_forward(p);
+        return;
+    }
+    const sia_span *s = &p->shape.span;
+    int64_t q_row = (int64_t)p->shape.heads * p->shape.head_dim,
+            k_row = (int64_t)p->shape.kv_heads * p->shape.head_dim;
+    sia_cache *c;
+    assert_int_equal(sia_cache_create(&c, p->a, w->type, NULL), SIA_OK);
+    for (int64_t i = 0; i < s->k_len; i += w->step) {
+        int64_t n = s->k_len - i < w->step ? s->k_len - i : w->step;
+        assert_int_equal(sia_cache_append(c, n, p->k.f + i * k_row, p->v.f + i * k_row, NULL), SIA_OK);
+        assert_int_equal(sia_cache_attend(c, n, p->q.f + i * q_row, p->logn ? p->s.f : NULL,
+                                          p->out.f + i * q_row, p->lse.f + i * p->shape.heads, NULL),
+                         SIA_OK);
+    }
+    sia_cache_destroy(c);
+}
+
+/* ------------------------------------------------------------------------------------------ sizes of numbers
+ *
+ * One head of 16 without a scheme. Every query is (q, 0, ..); keys are (k, 0, ..), each seventh of them (high, 0,
+ * ..): the logit is q k / 4. Values are normal, times v. */
+typedef struct extreme {
+    const char *name;
+    float q, k, high, v;
+} extreme;
+
+static const extreme extremes[] = {
+    {"zeros", 0, 0, 0, 1},
+    {"values of 0", 1, 1, 2, 0},
+    {"logits of 1e30", 2e15f, -2e15f, 2e15f, 1},
+    {"equal logits of 1e30", 2e15f, 2e15f, 2e15f, 1},
+    {"equal logits of -1e30", 2e15f, -2e15f, -2e15f, 1},
+    {"logits of 5e37", 1.5e19f, -1.5e19f, 1.5e19f, 1},
+    {"logits of 1e8", 2e4f, -2e4f, 2e4f, 1},
+    {"a large query", 1e30f, -1e-28f, 1e-28f, 1},
+    {"a large key", 1e-28f, -1e30f, 1e30f, 1},
+    {"logits that overflow", 1e20f, -1e20f, 1e20f, 1},
+    {"logits that all overflow below", 1e20f, -1e20f, -1e20f, 1},
+    {"denormal queries and keys", 1e-40f, -1e-40f, 1e-40f, 1},
+    {"denormal values", 1, -1, 1, 1e-40f},
+    {"all denormal", 1e-41f, 1e-41f, 1e-41f, 1e-41f},
+    {"the smallest numbers", 1.4e-45f, 1.4e-45f, 1.4e-45f, 1.4e-45f},
+    {"values of 1e29", 1, -1, 1, 1e28f}, /* the largest of some thousand normal numbers is below 10 */
+    {"values of 1e29 under large logits", 1e5f, -1e5f, 1e5f, 1e28f},
+};
+
+enum { N = 150, D = 16 };
+
+static problem extreme_problem(const extreme *e) {
+    problem p = problem_create("nope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 71, 1);
+    for (int64_t i = 0; i < N * D; i++) {
+        p.q.f[i] = i % D ? 0 : e->q;
+        p.k.f[i] = i % D ? 0 : i / D % 7 == 3 ? e->high : e->k;
+        p.v.f[i] *= e->v;
+    }
+    return p;
+}
+
+/* What is stored of x. */
+static double stored(const way *w, float x) {
+    if (w->type == SIA_F16 && fabsf(x) < 0x1p-14f) return nearbyint(x * 0x1p24) * 0x1p-24;
+    return fmin(fmax(x, -w->most), w->most);
+}
+
+typedef enum verdict { IS_NAN, IS_NOTHING, IS_NUMBER } verdict;
+
+/* Row i of the softmax in float64, of products as a float can hold them. */
+static verdict plain_row(const problem *p, const way *w, int64_t i, double out[D], double *lse) {
+    double most = -INFINITY, sum = 0, logit[N];
+    for (int64_t j = 0; j <= i; j++) {
+        logit[j] = (double)(float)((double)p->q.f[i * D] * stored(w, p->k.f[j * D])) / 4;
+        if (logit[j] == INFINITY) return IS_NAN;
+        most = fmax(most, logit[j]);
+    }
+    if (most == -INFINITY) return IS_NOTHING;
+    memset(out, 0, D * sizeof(double));
+    for (int64_t j = 0; j <= i; j++) {
+        double weight = exp(logit[j] - most);
+        sum += weight;
+        for (int c = 0; c < D; c++) out[c] += weight * stored(w, p->v.f[j * D + c]);
+    }
+    for (int c = 0; c < D; c++) out[c] /= sum;
+    *lse = most + log(sum);
+    return IS_NUMBER;
+}
+
+static bool row_is_right(const problem *p, const way *w, int64_t i, double size) {
+    double out[D], lse;
+    verdict is = plain_row(p, w, i, out, &lse);
+    for (int c = 0; c < D; c++) {
+        float found = p->out.f[i * D + c];
+        if (is == IS_NAN ? !isnan(found) : is == IS_NOTHING ? found != 0 : !isfinite(found)) return false;
+        if (is == IS_NUMBER && fabs(found - out[c]) > w->bound * size + w->lowest + 1e-44) return false;
+    }
+    float found = p->lse.f[i];
+    if (is != IS_NUMBER) return is == IS_NAN ? isnan(found) : found == -INFINITY;
+    /* Keys of i8 are exact here, but their product with a query has 15 bits. */
+    return fabs(found - lse) <= (w->type == SIA_I8 ? 1e-4 : 1e-6) * fabs(lse) + 1e-5;
+}
+
+static void sizes_forward(void **state) {
+    (void)state;
+    bool good = true;
+    FOR_EACH_ISA (kernel)
+        for (size_t e = 0; e < sizeof extremes / sizeof *extremes; e++)
+            for (int w = 0; w < WAYS; w++) {
+                problem p = extreme_problem(&extremes[e]);
+                attend(&p, &ways[w]);
+                double size = 0;
+                for (int64_t i = 0; i < N * D; i++) size = fmax(size, fabs(stored(&ways[w], p.v.f[i])));
+                int64_t wrong = -1;
+                for (int64_t i = N - 1; i >= 0; i--)
+                    if (!row_is_right(&p, &ways[w], i, size)) wrong = i;
+                if (wrong >= 0)
+                    printf("%-9s %-10s %s: row %lld is wrong: out %g, lse %g\n", kernel->name, ways[w].name,
+                           extremes[e].name, (long long)wrong, (double)p.out.f[wrong * D],
+                           (double)p.lse.f[wrong]);
+                good = good && wrong < 0;
+                problem_destroy(&p);
+            }
+    assert_true(good);
+}
+
+/* Entropy and mass: the same numbers with a statistic beside them. */
+static void sizes_statistics(void **state) {
+    (void)state;
+    enum { LONG = 700 }; /* several blocks of keys, so that the maximum moves */
+    const float size[] = {0, 1e-40f, 1, 1e4f, 2e15f, 1.2e19f};
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 6; i++) {
+            problem p = problem_create("nope", (shape){1, 1, D, {.q_len = LONG, .k_len = LONG}}, NULL, 72, 1);
+            for (int64_t j = 0; j < LONG * D; j++) {
+                p.q.f[j] = j % D ? 0 : size[i];
+                p.k.f[j] = j % D ? 0 : (j / D < 300 ? -size[i] : size[i]); /* the second half takes all */
+            }
+            sia_forward io = {.q = p.q.f,
+                              .k = p.k.f,
+                              .v = p.v.f,
+                              .out = p.out.f,
+                              .lse = p.lse.f,
+                              .entropy = p.entropy.f,
+                              .mass = p.mass.f};
+            assert_int_equal(sia_attention_forward(p.a, p.shape.span, &io, NULL, NULL), SIA_OK);
+            for (int64_t row = 0; row < LONG; row++) {
+                double seen = size[i] > 1e3f && row >= 300 ? (double)row - 299 : (double)row + 1, mass = 0;
+                for (int j = 0; j < SIA_DECADES; j++) mass += p.mass.f[row * SIA_DECADES + j];
+                if (size[i] == 1 && row >= 300)
+                    seen = exp((double)p.entropy.f[row]); /* between; finite is enough */
+                if (!(fabs(p.entropy.f[row] - log(seen)) < 1e-4) || !(fabs(mass - 1) < 1e-5))
+                    fail_msg("%s: size %g, row %lld: entropy %g, want %g; mass %g", kernel->name,
+                             (double)size[i], (long long)row, (double)p.entropy.f[row], log(seen), mass);
+            }
+            problem_destroy(&p);
+        }
+}
+
+/* d_v is the sum of weights times d_out, and no weight is above 1. */
+static void check_bounded(const problem *p, const char *kernel, const char *name) {
+    double most = 0;
+    for (int64_t i = 0; i < p->d_out.count; i++) most = fmax(most, fabs((double)p->d_out.f[i]));
+    for (int64_t i = 0; i < N * D; i++) {
+        if (!(fabs((double)p->d_v.f[i]) <= N * most))
+            fail_msg("%s %s: d_v is %g", kernel, name, (double)p->d_v.f[i]);
+        if (!isfinite(p->d_q.f[i]) || !isfinite(p->d_k.f[i]))
+            fail_msg("%s %s: d_q %g, d_k %g", kernel, name, (double)p->d_q.f[i], (double)p->d_k.f[i]);
+    }
+}
+
+static void sizes_backward(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel)
+        for (size_t e = 0; e < sizeof extremes / sizeof *extremes; e++) {
+            const extreme *x = &extremes[e];
+            problem p = extreme_problem(x);
+            problem_forward(&p);
+            problem_backward(&p);
+            bool overflows = !isfinite(x->q * x->high) && x->high > 0;
+            if (overflows) { /* the three rows before the first such key, and they see nothing */
+                for (int i = 0; i < 3 * D; i++) assert_true(p.d_q.f[i] == 0);
+                problem_destroy(&p);
+                continue;
+            }
+            check_bounded(&p, kernel->name, x->name);
+            if (!isfinite(x->q * x->k)) /* nothing is seen, nothing has a gradient */
+                for (int i = 0; i < N * D; i++)
+                    assert_true(p.d_q.f[i] == 0 && p.d_k.f[i] == 0 && p.d_v.f[i] == 0);
+            else if (fabsf(x->q * x->k) < 1e3f) {
+                for (int64_t i = 0; i < N * D; i++) {
+                    p.q.d[i] = p.q.f[i];
+                    p.k.d[i] = p.k.f[i];
+                    p.v.d[i] = p.v.f[i];
+                }
+                problem_oracle(&p, true);
+                assert_true(tensor_error(&p.d_v) < 1e-4);
+                /* Keys of two kinds: what their gradients give to q cancels, and what is left is to be small
+                 * beside the terms. */
+                double terms = (double)x->v * 1e-5, few_bits = 1e-42;
+                for (int64_t i = 0; i < N * D; i++)
+                    assert_true(fabs(p.d_q.f[i] - p.d_q.d[i]) <= terms * fabs((double)x->high) + few_bits &&
+                                fabs(p.d_k.f[i] - p.d_k.d[i]) <= terms * fabs((double)x->q) + few_bits);
+            }
+            problem_destroy(&p);
+        }
+}
+
+/* ------------------------------------------------------------------------------------------ not finite */
+
+static bool same_rows(const tensor *x, const tensor *y, int64_t width, int64_t from, int64_t to) {
+    return memcmp(x->f + from * width, y->f + from * width, (size_t)((to - from) * width) * sizeof(float)) ==
+           0;
+}
+
+/* A NaN or an infinity in one number of q, k or v: which rows have it, and that no other row has a bit changed. */
+static void not_finite_stays(void **state) {
+    (void)state;
+    enum { LENGTH = 130, HEADS = 2, DIM = 24, ROW = 101, AT = 5 };
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    FOR_EACH_ISA (kernel)
+        for (int w = 0; w < WAYS; w++) {
+            shape s = {HEADS, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}};
+            problem clean = problem_create("si+prope", s, NULL, 73, 1);
+            attend(&clean, &ways[w]);
+            for (int kind = 0; kind < 3; kind++)
+                for (int where = 0; where < 3; where++) {
+                    problem p = problem_create("si+prope", s, NULL, 73, 1);
+                    tensor *x = where == 0 ? &p.q : where == 1 ? &p.k : &p.v;
+                    x->f[ROW * (where ? 1 : HEADS) * DIM + AT] = bad[kind];
+                    attend(&p, &ways[w]);
+                    int64_t width = HEADS * DIM, after = where ? LENGTH : ROW + 1;
+                    bool good = same_rows(&p.out, &clean.out, width, 0, ROW) &&
+                                same_rows(&p.out, &clean.out, width, after, LENGTH) &&
+                                same_rows(&p.lse, &clean.lse, HEADS, 0, ROW);
+                    /* The rows that it reaches. An infinite query or key may make a logit of -infinity of a
+                     * component, a weight of 0; a NaN never does. */
+                    bool rounded = ways[w].type != SIA_F32, nan = kind == 0 || (rounded && where);
+                    for (int64_t i = ROW; i < after; i++) {
+                        const float *out = p.out.f + i * width;
+                        if (where == 2) good = good && !isfinite(out[AT]) && !isfinite(out[DIM + AT]);
+                        if (where < 2 && nan) good = good && isnan(out[0]) && isnan(out[DIM - 1]);
+                        /* In a value, it stays in its column, but for i8, which has one scale for a row. */
+                        if (where == 2 && ways[w].type != SIA_I8) good = good && isfinite(out[AT + 1]);
+                    }
+                    if (where == 0)
+                        good = good && same_rows(&p.out, &clean.out, DIM, ROW * HEADS + 1, LENGTH * HEADS);
+                    if (!good)
+                        fail_msg("%s %s: %g in %c", kernel->name, ways[w].name, (double)bad[kind],
+                                 "qkv"[where]);
+                    problem_destroy(&p);
+                }
+            problem_destroy(&clean);
+        }
+}
+
+/* The learned numbers of logn: one head's stay its own. */
+static void learned_scales(void **state) {
+    (void)state;
+    enum { LENGTH = 40, DIM = 8 };
+    const float scale[] = {0, 1e-40f, 1e30f, -1e30f, NAN};
+    FOR_EACH_ISA (kernel)
+        for (int w = 0; w < WAYS; w++)
+            for (int i = 0; i < 5; i++) {
+                problem p = problem_create("logn", (shape){2, 2, DIM, {.q_len = LENGTH, .k_len = LENGTH}},
+                                           NULL, 74, 1);
+                attend(&p, &ways[w]);
+                float other[LENGTH][DIM];
+                for (int j = 0; j < LENGTH; j++)
+                    memcpy(other[j], p.out.f + (2 * j + 1) * DIM, sizeof other[j]);
+                p.s.f[0] = scale[i];
+                attend(&p, &ways[w]);
+                for (int j = 0; j < LENGTH; j++) {
+                    assert_memory_equal(other[j], p.out.f + (2 * j + 1) * DIM, sizeof other[j]);
+                    for (int c = 0; c < DIM; c++)
+                        assert_true(isnan(scale[i]) == isnan(p.out.f[2 * j * DIM + c]) &&
+                                    !isinf(p.out.f[2 * j * DIM + c]));
+                }
+                problem_destroy(&p);
+            }
+}
+
+/* ------------------------------------------------------------------------------------------ unseen distances */
+
+/* A window: distances from 0 to 19 are seen, but not 3; with context set, none are. */
+static void window(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                   double *bias) {
+    (void)head;
+    (void)heads;
+    for (int64_t i = 0; i < count; i++) {
+        scale[i] = 1;
+        bias[i] = first + i < 20 && first + i != 3 && !context ? 0 : -INFINITY;
+    }
+}
+
+static void unseen_distances(void **state) {
+    (void)state;
+    enum { LENGTH = 600, DIM = 8 };
+    FOR_EACH_ISA (kernel)
+        for (int none = 0; none < 2; none++) {
+            sia_attention_config config = {.fill = window, .fill_context = none ? &config : NULL};
+            shape s = {1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}};
+            problem p = problem_create("nope", s, &config, 75, 1);
+            problem_oracle(&p, true);
+            for (int w = 0; w < WAYS; w++) {
+                attend(&p, &ways[w]);
+                if (!none) assert_true(tensor_error(&p.out) < ways[w].bound);
+                for (int64_t i = 0; none && i < p.out.count; i++) assert_true(p.out.f[i] == 0);
+                for (int64_t i = 0; none && i < LENGTH; i++) assert_true(p.lse.f[i] == -INFINITY);
+            }
+            problem_forward(&p);
+            problem_backward(&p);
+            for (int64_t i = 0; none && i < p.q.count; i++) p.d_q.d[i] = p.d_k.d[i] = p.d_v.d[i] = 0;
+            assert_true(tensor_error(&p.d_q) < 1e-4);
+            assert_true(tensor_error(&p.d_k) < 1e-4);
+            assert_true(tensor_error(&p.d_v) < 1e-4);
+            problem_destroy(&p);
+        }
+}
+
+/* ------------------------------------------------------------------------------------------ lengths */
+
+/* One token sees itself: out = v, lse = its logit, and only v has a gradient. */
+static void length_one(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel)
+        for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
+            problem p = problem_create(*scheme, (shape){3, 1, 40, {.q_len = 1, .k_len = 1}}, NULL, 76, 1);
+            for (int w = 0; w < WAYS; w++) {
+                attend(&p, &ways[w]);
+                for (int64_t i = 0; i < p.out.count; i++)
+                    assert_true(fabs((double)p.out.f[i] - p.v.f[i % 40]) <= (w < 3 ? 0 : ways[w].bound * 4));
+            }
+            problem_forward(&p);
+            problem_backward(&p);
+            for (int64_t i = 0; i < p.out.count; i++) assert_true(fabsf(p.d_q.f[i]) < 2e-5f);
+            for (int64_t i = 0; i < 40; i++) {
+                assert_true(fabsf(p.d_k.f[i]) < 2e-5f);
+                double sum = (double)p.d_out.f[i] + p.d_out.f[40 + i] + p.d_out.f[80 + i];
+                assert_true(fabs(p.d_v.f[i] - sum) < 1e-5);
+            }
+            problem_destroy(&p);
+        }
+}
+
+/* The last query of 1,048,576 positions, forward and backward. */
+static void length_of_a_million(void **state) {
+    (void)state;
+    enum { LENGTH = 1 << 20 };
+    if (test_in_haste()) skip();
+    shape s = {1, 1, 8, {.q_len = 1, .k_len = LENGTH, .q_pos = LENGTH - 1}};
+    problem p = problem_create("si", s, NULL, 77, 1);
+    problem_oracle(&p, true);
+    FOR_EACH_ISA (kernel) {
+        sia_attention_config config = *sia_attention_settings(p.a);
+        sia_attention_destroy(p.a);
+        assert_int_equal(sia_attention_create(&p.a, "si", &config, NULL), SIA_OK);
+        problem_forward(&p);
+        problem_backward(&p);
+        const tensor *result[] = {&p.out, &p.lse, &p.d_q, &p.d_k, &p.d_v};
+        for (int i = 0; i < 5; i++) {
+            double error = tensor_error(result[i]);
+            if (!(error < 1e-4)) fail_msg("%s: error %.1e of result %d", kernel->name, error, i);
+        }
+    }
+    problem_destroy(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_forward),  cmocka_unit_test(sizes_statistics),
+        cmocka_unit_test(sizes_backward), cmocka_unit_test(not_finite_stays),
+        cmocka_unit_test(learned_scales), cmocka_unit_test(unseen_distances),
+        cmocka_unit_test(length_one),     cmocka_unit_test(length_of_a_million),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
