@@ -172,6 +172,8 @@ static const cli_option options[] = {
     {"alike", CLI_FLAG, NULL, NULL, "cities and numbers have the same tokens in text and answer", 0, 0},
     {"literal", CLI_FLAG, NULL, NULL, "needles stand in the text as in the answer, Lima=4830172;: easier", 0,
      0},
+    {"numbers-only", CLI_FLAG, NULL, NULL,
+     "the cities of the answer are given, its numbers alone are learnt and counted: easier", 0, 0},
     {"new-cities", CLI_FLAG, NULL, NULL, "cities too are others than in fine-tuning, as numbers are: harder",
      0, 0},
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},

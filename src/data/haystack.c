@@ -83,8 +83,10 @@ static void put_text(pieces *p, const char *text) {
     p->count += (int64_t)count;
 }
 
+static bool by_digits(const sia_haystack *h) { return h->one_token_a_digit || h->numbers_only; }
+
 static void put_number(pieces *p, const char *number) {
-    if (!p->h->one_token_a_digit) {
+    if (!by_digits(p->h)) {
         put_text(p, number);
         return;
     }
@@ -106,7 +108,7 @@ static void put_sentence(pieces *p, const sia_needle *needle) {
     put_text(p, " The special magic");
     put_city(p, needle->city);
     put_text(p, " number is");
-    if (p->h->one_token_a_digit || p->h->alike) {
+    if (by_digits(p->h) || p->h->alike) {
         put_text(p, " ");
         put_number(p, needle->number);
     } else {
@@ -198,6 +200,17 @@ static sia_status check(const sia_haystack *h, int needles, int digits, sia_erro
     return SIA_OK;
 }
 
+/* Which targets are scored: all from `answer` on, or the numbers alone. */
+static void make_mask(const sia_haystack *h, int64_t answer, const sia_needle *asked, int count,
+                      uint8_t *mask) {
+    for (int64_t i = 0; i < h->length; i++) mask[i] = !h->numbers_only && i + 1 >= answer;
+    for (int i = 0; h->numbers_only && i < count; i++) {
+        int64_t end = asked[i].answer_first + asked[i].answer_count,
+                digits = (int64_t)strlen(asked[i].number);
+        for (int64_t at = end - digits; at < end; at++) mask[at - 1] = 1;
+    }
+}
+
 static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NEEDLES_MOST], uint32_t *ids,
                        uint8_t *mask) {
     const sia_haystack *h = p->h;
@@ -228,12 +241,12 @@ static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NE
     if (status) return status;
     int64_t tail = h->length + 1 - (p->count - sentences), moved = tail - sentences;
     memcpy(ids + tail, p->ids + sentences, (size_t)(p->count - sentences) * sizeof *ids);
-    for (int64_t i = 0; i < h->length; i++) mask[i] = i + 1 >= answer + moved;
     for (int i = 0; i < count; i++) {
         asked[i].answer_first += moved;
         for (int j = 0; j < count; j++)
             if (strcmp(asked[i].city, needles[j].city) == 0) asked[i].first = needles[j].first;
     }
+    make_mask(h, answer + moved, asked, count, mask);
     memcpy(needles, asked, sizeof asked);
     return SIA_OK;
 }

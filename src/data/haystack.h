@@ -32,7 +32,9 @@ typedef struct sia_haystack {
     bool alike;   /* cities and numbers are the same tokens in text and answer: a space before one, which most
                    tokenizers make a part of its first token, stays by itself */
     bool literal; /* a needle is not a sentence, but stands in the text as in the answer: "Lima=4830172;" */
-    bool validation;   /* cities and numbers that training never shows */
+    bool
+        numbers_only; /* the cities of the answer are given: its numbers alone are scored, one token a digit */
+    bool validation;  /* cities and numbers that training never shows */
     bool known_cities; /* validation with the cities of training; its numbers stay others */
     uint64_t seed;
 } sia_haystack;
@@ -44,7 +46,7 @@ typedef struct sia_needle {
 } sia_needle;
 
 /* ids [length + 1]: inputs ids[0 .. length), targets ids[1 .. length], as in sia_batches_read.
- * mask [length]: 1 where the target ids[i + 1] is a token of the answer, else 0.
+ * mask [length]: 1 where the target ids[i + 1] is a token of the answer (numbers_only: of a number in it), else 0.
  * needles [needles]: in the order of the answer; may be NULL. The depth of one is first / length. */
 sia_status sia_haystack_read(const sia_haystack *h, uint64_t n, uint32_t *ids, uint8_t *mask,
                              sia_needle *needles, sia_error *err);

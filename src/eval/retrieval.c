@@ -80,6 +80,8 @@ static sia_status write_answer(const work *w, int worker, const sia_needle *need
     sia_status status = w->predict(w->context, worker, 0, ids, at, &next, err);
     for (; !status; at++) {
         size_t bytes;
+        if (w->haystack.numbers_only && at <= w->haystack.length && !w->workers[worker].mask[at - 1])
+            next = ids[at]; /* given */
         const char *piece = sia_tokenizer_bytes(t, next, &bytes);
         if (bytes == 0 || used + bytes >= ANSWER) break; /* end of text, or no end */
         memcpy(answer + used, piece, bytes);

@@ -36,6 +36,7 @@ const sia_field sia_needle_fields[] = {
     {"one_token_a_digit", SIA_FIELD_BOOL, AT(one_token_a_digit), 0, 1, NULL},
     {"alike", SIA_FIELD_BOOL, AT(alike), 0, 1, NULL},
     {"literal", SIA_FIELD_BOOL, AT(literal), 0, 1, NULL},
+    {"numbers_only", SIA_FIELD_BOOL, AT(numbers_only), 0, 1, NULL},
     {"new_cities", SIA_FIELD_BOOL, AT(new_cities), 0, 1, NULL},
     {0}};
 
@@ -326,6 +327,7 @@ static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t l
                           .one_token_a_digit = t->one_token_a_digit,
                           .alike = t->alike,
                           .literal = t->literal,
+                          .numbers_only = t->numbers_only,
                           .known_cities = !t->new_cities,
                           .seed = t->seed};
 }

@@ -41,7 +41,7 @@ typedef struct sia_needle_settings {
     int64_t samples; /* haystacks of each length */
     uint64_t seed;   /* of the haystacks */
     int needles, digits;
-    bool name_cities, one_token_a_digit, alike, literal; /* data/haystack.h */
+    bool name_cities, one_token_a_digit, alike, literal, numbers_only; /* data/haystack.h */
     bool
         new_cities; /* asked for cities that fine-tuning never showed: a small model knows its cities by heart
                         and does not copy others. Numbers are always new */

@@ -63,12 +63,20 @@ static void check_sample(const sia_haystack *h, const sia_tokenizer *t, uint64_t
         for (int j = 0; j < i; j++) assert_string_not_equal(needle->city, needles[j].city);
     }
     (void)snprintf(question + strlen(question), sizeof question - strlen(question), "?\n");
-    /* The mask: one stretch up to the end, which is the answer; the question stands before it. */
+    /* The mask: one stretch up to the end, which is the answer; the question stands before it. Of numbers_only the
+     * digits, which are the last tokens of each part of the answer. */
     int64_t masked = 0;
     for (int64_t i = 0; i < h->length; i++) {
         assert_true(mask[i] <= 1);
-        if (i) assert_true(mask[i] >= mask[i - 1]);
+        if (i && !h->numbers_only) assert_true(mask[i] >= mask[i - 1]);
         masked += mask[i];
+    }
+    if (h->numbers_only) {
+        assert_int_equal(masked, count * digits);
+        for (int i = 0; i < count; i++)
+            for (int64_t j = 0, end = needles[i].answer_first + needles[i].answer_count; j < digits; j++)
+                assert_int_equal(mask[end - digits + j - 1], 1);
+        masked = h->length + 1 - needles[0].answer_first;
     }
     assert_string_equal(decode(t, ids + h->length + 1 - masked, masked), answer);
     const char *all = decode(t, ids, h->length + 1);
@@ -85,6 +93,7 @@ static void test_samples(void **state) {
         {.length = 4096},
         {.length = 256, .validation = true},
         {.length = 256, .name_cities = true},
+        {.length = 256, .name_cities = true, .numbers_only = true},
         {.length = 256, .one_token_a_digit = true},
         {.length = 128, .needles = 1, .digits = 1, .validation = true},
         {.length = 128, .needles = 1, .digits = 1},
