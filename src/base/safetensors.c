@@ -205,8 +205,9 @@ static sia_status read_header(sia_safetensors *file, const char *bytes, size_t s
                         file->path, size);
     memcpy(&length, bytes, sizeof length);
     if (length > SIA_SAFETENSORS_HEADER)
-        return sia_fail(err, SIA_FORMAT, "%s: header of %" PRIu64 " bytes: want at most %d", file->path,
-                        length, SIA_SAFETENSORS_HEADER);
+        return sia_fail(err, SIA_FORMAT,
+                        "%s: header of %" PRIu64 " bytes: want at most %d; this is no safetensors file",
+                        file->path, length, SIA_SAFETENSORS_HEADER);
     if (length > size - sizeof length)
         return sia_fail(err, SIA_FORMAT,
                         "%s: header of %" PRIu64 " bytes: the file has %zu behind its length", file->path,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "cli/machine.h"
 #include "cli/settings.h"
 #include "cli/train_progress.h"
@@ -41,7 +42,7 @@ static void print_row(view *v, const sia_needle_event *e) {
         if (v->settings->multiples[i] == 1) learnt = v->accuracy[i] >= SIA_NEEDLE_LEARNT;
     }
     puts(learnt ? "" : "   not learnt at this budget");
-    (void)fflush(stdout);
+    cli_flush();
 }
 
 static void print_json(const sia_needle_event *e) {
@@ -50,7 +51,7 @@ static void print_json(const sia_needle_event *e) {
            "%lld, \"right\": %lld}\n",
            e->name, e->scheme, (unsigned long long)e->seed, (long long)e->train_len, (long long)e->length,
            (long long)e->result->count, (long long)e->result->right);
-    (void)fflush(stdout);
+    cli_flush();
 }
 
 static void begun(view *v, const sia_needle_event *e) {
@@ -108,6 +109,8 @@ static int run(const cli_args *args) {
     char **paths, command[1024];
     int count = cli_operands(args, &paths);
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
+    if (sia_folder_holds(out, "config.json"))
+        return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (count < 1) return cli_usage(args, "want RUNS, folders that 'sia train' made");
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();

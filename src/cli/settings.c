@@ -16,7 +16,10 @@ static sia_status load_config(const char *path, json_t **json, sia_error *err) {
     sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
     if (status) return status;
     *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
-    if (!*json) status = sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+    if (!*json)
+        status = sia_fail(err, SIA_FORMAT,
+                          "%s: line %d: %s; want settings in JSON, such as the config.json of a run", path,
+                          at.line, at.text);
     free(text);
     return status;
 }

@@ -22,7 +22,9 @@
 static sia_status load_json(json_t **root, const char *name, const char *json, size_t bytes, sia_error *err) {
     json_error_t where;
     *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &where);
-    if (!*root) return sia_fail(err, SIA_FORMAT, "%s: line %d: %s", name, where.line, where.text);
+    if (!*root)
+        return sia_fail(err, SIA_FORMAT, "%s: line %d: %s; want a tokenizer in JSON", name, where.line,
+                        where.text);
     if (json_is_object(*root)) return SIA_OK;
     json_decref(*root);
     *root = NULL;
