@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pages that people read: their links lead somewhere, the targets of make that they name exist, and their C compiles and runs. Commands of sia and their options are read by
+ * The pages that people read: their links lead somewhere, the targets of make that they name exist, their C compiles and runs, and
+ * every field of the files that the program writes is in docs/formats.md. Commands of sia and their options are read by
  * test_documents.c.
  *
  * C in a page, in blocks that start with ```c, and in comments that start with <!-- c, which a reader does not see:
@@ -54,7 +55,7 @@ static bool read_page(page *p, const char *path) {
     return used < sizeof p->text - 1;
 }
 
-/* Calls look with every page of the source; at least `least` are there. */
+/* Calls look with every page of the source. */
 static void for_each_page(void (*look)(const page *p)) {
     static const char *const patterns[] = {"*.md", "docs/*.md", "src/*.md", "python/*.md"};
     static page p;
@@ -307,8 +308,54 @@ static void test_c(void **state) {
     assert_int_equal(failures, 2);
 }
 
+/* ----------------------------------------------------------------------------------------------- formats */
+
+/* Every file of JSON that the program writes, small, and then the names of all fields in them, each once. "long" and
+ * numbers are names of runs and lengths, not of fields. */
+#define SMALL " --layers 1 --width 16 --heads 1 --vocabulary 300 --threads 1 --quiet --eval-windows 1"
+static const command_case writers[] = {
+    {"$SIA data generate --documents 4 --words 600 > text.txt", 0, ""},
+    {"$SIA train --out run text.txt --steps 2 --train-len 16 --batch 2 --lengths 1x,2x" SMALL, 0, ""},
+    {"$SIA eval run --record --positions --lengths 1x --quiet", 0, ""},
+    {"$SIA compare --out study text.txt --steps 2 --train-len 16 --batch 2 --lengths 1x,2x --schemes rope "
+     "--sweep "
+     "tau=1,10 --eval-every 1" SMALL,
+     0, ""},
+    {"$SIA theory --samples 16 --max-t 1000 --threads 1 --out study", 0, ""},
+    {"$SIA probe run --out study --length 32 --windows 1 --threads 1 --quiet", 0, ""},
+    {"$SIA train --out long --steps 1 --train-len 256 --batch 1 --lengths 1x" SMALL, 0, ""},
+    {"$SIA needle long --out study --needles 1 --steps 1 --batch 1 --lengths 1x --samples 1 --threads 1 "
+     "--quiet",
+     0, ""},
+    {"ls run/data/data.json run/config.json long/config.json run/*.jsonl study/study.json study/*.jsonl > "
+     "written",
+     0, ""},
+    {"grep -c . written", 0, "10\n"},
+    {"cat $(cat written) | grep -o '\"[A-Za-z_][A-Za-z_0-9]*\" *:' | tr -d '\": ' | sort -u | grep -vx long "
+     "> names",
+     0, ""},
+};
+
+static void test_formats(void **state) {
+    (void)state;
+    static page p;
+    char path[4096], name[128], output[65536];
+    run_cases(writers, sizeof writers / sizeof *writers, NULL);
+    (void)snprintf(path, sizeof path, "%s/docs/formats.md", getenv("SOURCE"));
+    assert_true(read_page(&p, path));
+    assert_int_equal(run_command("cat names", output, sizeof output), 0);
+    int names = 0;
+    failures = 0;
+    for (char *at = strtok(output, "\n"); at; at = strtok(NULL, "\n"), names++) {
+        (void)snprintf(name, sizeof name, "`%s`", at);
+        if (!strstr(p.text, name)) wrong(path, "the field %s is not there", name);
+    }
+    assert_true(names > 100);
+    assert_int_equal(failures, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_links), cmocka_unit_test(test_make),
-                                       cmocka_unit_test(test_c)};
+                                       cmocka_unit_test(test_c), cmocka_unit_test(test_formats)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }
