@@ -222,6 +222,7 @@ static int run(const cli_args *args) {
     if (sia_folder_holds(out, "config.json"))
         return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
+    if (cli_refuse_runs(args)) return CLI_USAGE;
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
     int code = cli_settings(args, NULL, &settings);

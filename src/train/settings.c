@@ -157,9 +157,10 @@ static sia_status read_training(sia_training_settings *t, json_t *object, const 
         const sia_field *field = sia_field_find(sia_training_fields, key);
         sia_status status =
             !strcmp(key, "multiples") ? read_multiples(t, value, name, err)
-            : field                   ? sia_field_read(t, field, value, name, err)
-                    : sia_fail(err, SIA_FORMAT, "%s: '%s' is no setting of training that sia %s knows", name,
-                               key, sia_version());
+            : field
+                ? sia_field_read(t, field, value, name, err)
+                : sia_fail(err, SIA_FORMAT,
+                           "%s: '%s' is no setting of training that sia " SIA_VERSION " knows", name, key);
         if (status) return status;
     }
     return SIA_OK;

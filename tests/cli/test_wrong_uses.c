@@ -90,6 +90,8 @@ static const command_case cases[] = {
     {"$SIA train --out x empty.txt", 1, "sia: no text: all files that were named are empty or binary\n"},
     {"$SIA train --out x run/step-000002/model.safetensors", 1,
      "sia: no text: all files that were named are empty or binary\n"},
+    {"$SIA train --out x run", 2,
+     "sia train: run: is a run, want text; its own tokens, if it was given text, are in run/data\n"},
     {"$SIA train --out x text.txt --tokenizer text.txt", 1, "; want a tokenizer in JSON\n"},
     {"$SIA train --out x text.txt --config text.txt", 1,
      "; want settings in JSON, such as the config.json of a run\n"},
