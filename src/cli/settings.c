@@ -46,7 +46,7 @@ bool cli_vocabulary_given(const cli_args *args) {
 /* "micro_batch" is --micro-batch. */
 static const char *option_of(const char *field, char name[64]) {
     size_t i = 0;
-    for (; field[i] && i < 63; i++) name[i] = field[i];
+    for (; i < 63 && field[i]; i++) name[i] = field[i];
     name[i] = 0;
     for (char *c = name; *c; c++)
         if (*c == '_') *c = '-';
