@@ -255,7 +255,7 @@ static void warn_of_threads(const bench *b) {
 
 void bench_print_warnings(const bench *b) {
     double largest = last_cache(), least = INFINITY;
-    (void)fflush(stdout);
+    cli_flush();
     for (int i = 0; i < b->cell_count; i++)
         if (b->cells[i].op == OP_DECODE) least = fmin(least, b->cells[i].bytes);
     if (least < 2 * largest)

@@ -292,7 +292,7 @@ static void print_table(const bench *b) {
 }
 
 static void print_warnings(const bench *b) {
-    (void)fflush(stdout);
+    cli_flush();
     if (b->busy < 0.97 * b->wall)
         fprintf(
             stderr,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/threads.h"
 #include "base/json.h"
 #include "cli/bench.h"
@@ -221,7 +222,10 @@ static int run(const cli_args *args) {
     sia_settings settings;
     sia_error err;
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
+    if (sia_folder_holds(out, "config.json"))
+        return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
+    if (cli_refuse_runs(args)) return CLI_USAGE;
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();
     cli_catch_stop();

@@ -132,7 +132,7 @@ static sia_status evaluate(job *j, sia_error *err) {
     for (j->at = 0; !status && j->at < j->lengths.count; j->at++) {
         sia_loss_result *r = &results[j->at];
         double started = cli_seconds();
-        (void)fflush(stdout);
+        cli_flush();
         status = sia_eval_loss(j->model.m, &j->eval, j->lengths.list[j->at], r, err);
         double seconds = cli_seconds() - started;
         if (!status && !json && j->progress.width) fprintf(stderr, "\r%*s\r", j->progress.width, "");
@@ -144,7 +144,7 @@ static sia_status evaluate(job *j, sia_error *err) {
     for (int i = 0; !status && !json && i < j->lengths.count; i++)
         if (results[i].bin_count) print_bins(&results[i]);
     free(results);
-    (void)fflush(stdout); /* the table stands before the last line when both go to one place */
+    cli_flush(); /* the table stands before the last line when both go to one place */
     if (!status && !cli_flag(j->args, "quiet") && cli_first_rank())
         fprintf(stderr, "at most %.0f MB of memory\n", peak_megabytes());
     return status;

@@ -11,6 +11,8 @@
 
 static int run(const cli_args *args) {
     (void)args;
+    sia_error err;
+    if (sia_kernel_check(&err)) return cli_fail(&err);
     printf("sia        %s\n", sia_version());
     printf("compiler   %s\n", __VERSION__);
     printf("kernels    %s\n", sia_isa());

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "cli/bench.h"
 #include "cli/machine.h"
@@ -45,7 +46,7 @@ static void print_row(view *v, const sia_needle_event *e) {
         if (v->settings->multiples[i] == 1) learnt = v->accuracy[i] >= SIA_NEEDLE_LEARNT;
     }
     puts(learnt ? "" : "   not learnt at this budget");
-    (void)fflush(stdout);
+    cli_flush();
 }
 
 static void print_json(const sia_needle_event *e) {
@@ -54,7 +55,7 @@ static void print_json(const sia_needle_event *e) {
                                   (json_int_t)e->train_len, "length", (json_int_t)e->length, "count",
                                   (json_int_t)e->result->count, "right", (json_int_t)e->result->right),
                         NULL);
-    (void)fflush(stdout);
+    cli_flush();
 }
 
 static void begun(view *v, const sia_needle_event *e) {
@@ -112,6 +113,8 @@ static int run(const cli_args *args) {
     char **paths, command[1024];
     int count = cli_operands(args, &paths);
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
+    if (sia_folder_holds(out, "config.json"))
+        return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (count < 1) return cli_usage(args, "want RUNS, folders that 'sia train' made");
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();

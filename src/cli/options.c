@@ -308,6 +308,12 @@ static void *json_memory(size_t bytes) {
     _exit(CLI_FAILED);
 }
 
+static int flush_failure; /* why the first flush that failed did */
+
+void cli_flush(void) {
+    if (fflush(stdout) != 0 && !flush_failure) flush_failure = errno;
+}
+
 int cli_main(int argc, char **argv) {
     json_set_alloc_funcs(json_memory, free);
     if (argc < 2) {
@@ -322,13 +328,11 @@ int cli_main(int argc, char **argv) {
     else
         code = run_command(argc - 1, argv + 1);
     /* Output that could not be written (a full disk, a closed pipe) is a failure. */
-    if (fflush(stdout) != 0 && code == CLI_DONE) {
-        perror("sia: stdout");
-        code = CLI_FAILED;
-    }
-    /* An earlier flush failed and nothing was left for this one: its cause is forgotten by now. */
-    if (ferror(stdout) && code == CLI_DONE) {
-        fputs("sia: stdout: not all of the output could be written\n", stderr);
+    cli_flush();
+    if ((flush_failure || ferror(stdout)) && code == CLI_DONE) {
+        /* stdio flushes by itself as well; the cause of such a failure is forgotten by now. */
+        fprintf(stderr, "sia: stdout: %s\n",
+                flush_failure ? strerror(flush_failure) : "not all of the output could be written");
         code = CLI_FAILED;
     }
     return cli_ranks_end(code);

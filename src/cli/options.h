@@ -72,6 +72,9 @@ int cli_operands(const cli_args *args, char ***operands); /* their number */
 /* The command as it was given, to be run again: operands first, then options in the order of the table. */
 void cli_command_line(const cli_args *args, char *text, size_t room);
 
+/* Lets stdout out now, before a long computation or a line on stderr. What goes wrong is said at the end. */
+void cli_flush(void);
+
 /* Prints "sia: sentence" on stderr and returns the exit code that goes with the status. */
 int cli_fail(const sia_error *err);
 

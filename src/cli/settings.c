@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 
 static sia_status load_config(const char *path, json_t **json, sia_error *err) {
     char *text;
@@ -16,7 +17,10 @@ static sia_status load_config(const char *path, json_t **json, sia_error *err) {
     sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
     if (status) return status;
     *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
-    if (!*json) status = sia_fail(err, SIA_FORMAT, "%s: line %d: %s", path, at.line, at.text);
+    if (!*json)
+        status = sia_fail(err, SIA_FORMAT,
+                          "%s: line %d: %s; want settings in JSON, such as the config.json of a run", path,
+                          at.line, at.text);
     free(text);
     return status;
 }
@@ -42,7 +46,7 @@ bool cli_vocabulary_given(const cli_args *args) {
 /* "micro_batch" is --micro-batch. */
 static const char *option_of(const char *field, char name[64]) {
     size_t i = 0;
-    for (; field[i] && i < 63; i++) name[i] = field[i];
+    for (; i < 63 && field[i]; i++) name[i] = field[i];
     name[i] = 0;
     for (char *c = name; *c; c++)
         if (*c == '_') *c = '-';
@@ -93,6 +97,17 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
     if (!status && cli_has(args, "lengths") && cli_given(args, "lengths"))
         status = sia_multiples_parse(cli_text(args, "lengths"), settings->training.multiples, &err);
     return status ? cli_fail(&err) : CLI_DONE;
+}
+
+int cli_refuse_runs(const cli_args *args) {
+    char **paths;
+    int count = cli_operands(args, &paths);
+    for (int i = 0; i < count; i++)
+        if (sia_folder_holds(paths[i], "config.json") && sia_folder_holds(paths[i], "tokenizer.json"))
+            return cli_usage(args,
+                             "%s: is a run, want text; its own tokens, if it was given text, are in %s/data",
+                             paths[i], paths[i]);
+    return CLI_DONE;
 }
 
 sia_data_source cli_data_source(const cli_args *args, cli_phases *shown) {

@@ -76,6 +76,9 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
 /* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
 bool cli_vocabulary_given(const cli_args *args);
 
+/* A run is a folder, and a folder is text; but nobody wants to train on the JSON of a run. An exit code. */
+int cli_refuse_runs(const cli_args *args);
+
 /* What a command with CLI_DATA_OPTIONS trains on: its operands and those options; what is prepared shows on the
  * line. */
 sia_data_source cli_data_source(const cli_args *args, cli_phases *shown);

@@ -97,8 +97,9 @@ static sia_status read_root(json_t *root, const char *name, sia_manifest *m, sia
     const char *file = json_string_value(json_object_get(tokenizer, "file"));
     sia_status status = get_count(root, "version", INT64_MAX, name, &version, err);
     if (!status && version != MANIFEST_VERSION)
-        return sia_fail(err, SIA_FORMAT, "%s: version %lld: want %d", name, (long long)version,
-                        MANIFEST_VERSION);
+        return sia_fail(err, SIA_FORMAT, "%s: version %lld: want %d%s", name, (long long)version,
+                        MANIFEST_VERSION,
+                        version > MANIFEST_VERSION ? "; a newer sia wrote it, and can read it" : "");
     if (!status && (!file || strcmp(file, "tokenizer.json") != 0))
         status = sia_fail(err, SIA_FORMAT, "%s: \"tokenizer\": \"file\": want \"tokenizer.json\"", name);
     if (!status) status = get_count(tokenizer, "vocabulary", 65536, name, &vocabulary, err);

@@ -265,7 +265,8 @@ static sia_status fill(packer *p, sia_error *err) {
     bool wanted[SIA_PARTS] = {true, p->options->val_fraction > 0 || p->options->inputs[SIA_PART_VAL]};
     for (int part = 0; !status && part < SIA_PARTS; part++)
         if (wanted[part] && !p->manifest->parts[part].shard_count)
-            status = sia_fail(err, SIA_ARGUMENT, "no text is left for %s", names[part]);
+            status = sia_fail(err, SIA_ARGUMENT,
+                              "no text is left for %s: give more text, or a text of its own", names[part]);
     if (!status) status = save_tokenizer(p, err);
     return status ? status : sia_manifest_write(p->manifest, p->folder, err);
 }

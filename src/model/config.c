@@ -150,7 +150,8 @@ sia_status sia_model_config_read(sia_model_config *config, json_t *object, const
         else if (field)
             status = sia_field_read(config, field, value, name, err);
         else
-            status = sia_fail(err, SIA_FORMAT, "%s: '%s' is no setting of a model", name, key);
+            status = sia_fail(err, SIA_FORMAT,
+                              "%s: '%s' is no setting of a model that sia " SIA_VERSION " knows", name, key);
         if (status) return status;
     }
     return SIA_OK;

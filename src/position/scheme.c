@@ -55,6 +55,18 @@ static int is_rope_extension(const struct word *word) {
     return word->slot == ROTARY && (word->value == SIA_ROTARY_NTK || word->value == SIA_ROTARY_YARN);
 }
 
+static sia_status unknown_word(const char *name, const char *at, size_t length, sia_error *err) {
+    char list[256] = "";
+    for (size_t i = 0, used = 0; i < WORDS && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
+                                 i == 0          ? ""
+                                 : i < WORDS - 1 ? ", "
+                                                 : " or ",
+                                 words[i].name);
+    return sia_fail(err, SIA_SCHEME, "scheme %.64s: unknown word '%.*s'; want %s, joined by '+'", name,
+                    (int)(length < 32 ? length : 32), at, list);
+}
+
 sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err) {
     if (!name || !scheme)
         return sia_fail(err, SIA_ARGUMENT, "scheme: want a name and a place for the result, got NULL");
@@ -62,12 +74,7 @@ sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err
     for (const char *at = name;; at++) {
         size_t length = strcspn(at, "+");
         const struct word *word = find_word(at, length);
-        if (!word)
-            return sia_fail(
-                err, SIA_SCHEME,
-                "scheme %.64s: unknown word '%.*s'; want nope, rope, prope, ntk, yarn, logn, sharp, si or "
-                "alibi, joined by '+'",
-                name, (int)(length < 32 ? length : 32), at);
+        if (!word) return unknown_word(name, at, length, err);
         const struct word *before = slots[word->slot];
         if (before == word)
             return sia_fail(err, SIA_SCHEME, "scheme %.64s: '%s' stands twice", name, word->name);

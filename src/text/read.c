@@ -21,8 +21,12 @@
 #include "base/json.h"
 
 static sia_status load_json(json_t **root, const char *name, const char *json, size_t bytes, sia_error *err) {
-    sia_status status = sia_json_parse(root, json, bytes, JSON_REJECT_DUPLICATES, name, err);
-    if (status) return status;
+    json_error_t where;
+    sia_status status = sia_json_load(root, json, bytes, JSON_REJECT_DUPLICATES, &where);
+    if (status == SIA_MEMORY) return sia_fail_memory(err, bytes, name);
+    if (status)
+        return sia_fail(err, SIA_FORMAT, "%s: line %d: %s; want a tokenizer in JSON", name, where.line,
+                        where.text);
     if (json_is_object(*root)) return SIA_OK;
     json_decref(*root);
     *root = NULL;

@@ -292,7 +292,9 @@ sia_status sia_checkpoint_open(sia_checkpoint **c, const char *folder, const sia
     sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
     if (status) return status;
     if (count == 0)
-        status = sia_fail(err, SIA_FILE, "%s: no checkpoint", folder);
+        status = sia_fail(
+            err, SIA_FILE,
+            "%s: no checkpoint: want a run of 'sia train', which holds step-N/model.safetensors", folder);
     else if (choice->newest)
         status = open_newest(c, folder, steps, count, choice, err);
     else

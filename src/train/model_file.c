@@ -32,17 +32,29 @@ static double data_bytes(const sia_safetensors *file) {
     return bytes;
 }
 
-/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs
- * nothing: it has to fit the data that the file really holds. */
+/* "sia" is the only format that there is so far. One that is not written yet will have another name: it gets a
+ * sentence of its own, so that nobody takes a new file for a damaged one. */
+static sia_status check_format(const sia_safetensors *file, const char *path, sia_error *err) {
+    const char *format = sia_safetensors_metadata(file, "format");
+    if (!format || strncmp(format, "sia", 3) != 0 || !format[3]) return SIA_OK;
+    return sia_fail(err, SIA_FORMAT,
+                    "%s: format '%.32s': want 'sia'; a newer version wrote it than this one, %s", path,
+                    format, sia_version());
+}
+
+/* The model that the metadata of a file describes; its weights are not read yet. A description alone costs nothing: it
+ * has to fit the data that the file really holds. */
 static sia_status model_of(sia_model **m, const sia_safetensors *file, const char *path, int threads,
                            sia_error *err) {
     const char *text = sia_safetensors_metadata(file, "model");
+    sia_status status = check_format(file, path, err);
+    if (status) return status;
     if (!text) return sia_fail(err, SIA_FORMAT, "%s: its metadata has no 'model': not a model of sia", path);
     json_t *json;
     sia_model_config config = {0};
     sia_scheme scheme;
     json_error_t at;
-    sia_status status = sia_json_load(&json, text, strlen(text), JSON_REJECT_DUPLICATES, &at);
+    status = sia_json_load(&json, text, strlen(text), JSON_REJECT_DUPLICATES, &at);
     if (status == SIA_MEMORY) return sia_fail_memory(err, strlen(text), path);
     if (status) return sia_fail(err, SIA_FORMAT, "%s: the model in its metadata: %s", path, at.text);
     status = sia_model_config_read(&config, json, path, err);

@@ -156,10 +156,12 @@ static sia_status read_training(sia_training_settings *t, json_t *object, const 
     json_t *value;
     json_object_foreach(object, key, value) {
         const sia_field *field = sia_field_find(sia_training_fields, key);
-        sia_status status = !strcmp(key, "multiples") ? read_multiples(t, value, name, err)
-                            : field
-                                ? sia_field_read(t, field, value, name, err)
-                                : sia_fail(err, SIA_FORMAT, "%s: '%s' is no setting of training", name, key);
+        sia_status status =
+            !strcmp(key, "multiples") ? read_multiples(t, value, name, err)
+            : field
+                ? sia_field_read(t, field, value, name, err)
+                : sia_fail(err, SIA_FORMAT,
+                           "%s: '%s' is no setting of training that sia " SIA_VERSION " knows", name, key);
         if (status) return status;
     }
     return SIA_OK;
@@ -173,7 +175,9 @@ sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, 
     json_object_foreach(object, key, value) {
         int i = 0;
         while (parts[i] && strcmp(parts[i], key) != 0) i++;
-        if (!parts[i]) return sia_fail(err, SIA_FORMAT, "%s: '%s' is no part of a config file", name, key);
+        if (!parts[i])
+            return sia_fail(err, SIA_FORMAT,
+                            "%s: '%s' is no part of a config file: want 'model' and 'training'", name, key);
     }
     json_t *model = json_object_get(object, "model"), *training = json_object_get(object, "training");
     sia_status status = model ? sia_model_config_read(&s->model, model, name, err) : SIA_OK;

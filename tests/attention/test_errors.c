@@ -82,11 +82,10 @@ static const struct {
      {.heads = 2, .head_dim = 64, .fill = fill},
      SIA_SCHEME,
      "fill: the scheme's distance slot already holds 'si'"},
-    {"magic",
+    {"si+alibi",
      {.heads = 2, .head_dim = 64},
      SIA_SCHEME,
-     "scheme magic: unknown word 'magic'; want nope, rope, prope, ntk, yarn, logn, sharp, si or alibi, "
-     "joined by '+'"},
+     "scheme si+alibi: 'si' and 'alibi' both fill the distance slot"},
     {NULL,
      {.heads = 2, .head_dim = 64},
      SIA_ARGUMENT,

@@ -41,7 +41,7 @@ static const struct {
     {"", NULL, "unknown word ''"},
     {"si+", NULL, "unknown word ''"},
     {"+si", NULL, "unknown word ''"},
-    {"pope", NULL, "unknown word 'pope'"},
+    {"pope", NULL, "scheme pope: unknown word 'pope'; want nope, rope, prope, "},
     {"SI", NULL, "unknown word 'SI'"},
     {"si+si", NULL, "'si' stands twice"},
     {"si+alibi", NULL, "'si' and 'alibi' both fill the distance slot"},

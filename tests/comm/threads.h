@@ -5,8 +5,8 @@
  *     static void work(sia_comm *c, void *context) { ... every rank ... }
  *     run_ranks(4, 10, work, &context);
  *
- * A send copies its message at once into the mailbox of its receiver; test looks there for the oldest one of the
- * sender and the tag. */
+ * A send copies its message at once into the mailbox of its receiver. As with MPI, the oldest message of a sender and a
+ * tag is for the receive that was started first, whichever of them is tested first. */
 #ifndef SIA_TESTS_COMM_THREADS_H
 #define SIA_TESTS_COMM_THREADS_H
 
@@ -39,7 +39,7 @@ typedef struct rank_thread {
     void (*work)(sia_comm *c, void *context);
     void *context;
     pthread_t thread;
-    struct awaited *receives; /* all that were started; freed in the end */
+    struct awaited *receives; /* started, and not found done yet; the oldest first */
 } rank_thread;
 
 /* A receive that waits for its letter. */
@@ -47,6 +47,7 @@ typedef struct awaited {
     void *data;
     size_t bytes;
     int from, tag;
+    bool come;
     struct awaited *next;
 } awaited;
 
@@ -68,36 +69,51 @@ static inline sia_status thread_send(void *context, int to, const void *data, si
 static inline sia_status thread_receive(void *context, int from, void *data, size_t bytes, int tag,
                                         sia_request *request, sia_error *err) {
     rank_thread *me = context;
-    awaited *a = malloc(sizeof *a);
+    awaited *a = malloc(sizeof *a), **end = &me->receives;
     if (!a) return sia_fail_memory(err, sizeof *a, "receive");
-    *a = (awaited){data, bytes, from, tag, me->receives};
-    me->receives = a;
+    *a = (awaited){data, bytes, from, tag, false, NULL};
+    while (*end) end = &(*end)->next;
+    *end = a;
     *request = (sia_request)(uintptr_t)a;
     return SIA_OK;
 }
 
-/* The tests receive in the order in which they send: the oldest letter is the one that is meant. */
-static inline sia_status thread_test(void *context, sia_request *request, bool *done, sia_error *err) {
-    rank_thread *me = context;
-    awaited *a = (awaited *)(uintptr_t)*request;
-    *done = a == NULL;
-    if (!a) return SIA_OK;
+/* The oldest letter of this sender and tag, taken out of the mail; NULL: none has come. */
+static inline letter *thread_fetch(rank_thread *me, int from, int tag) {
     pthread_mutex_lock(&me->office->lock);
     letter **at = &me->office->mail[me->rank];
-    while (*at && ((*at)->from != a->from || (*at)->tag != a->tag)) at = &(*at)->next;
+    while (*at && ((*at)->from != from || (*at)->tag != tag)) at = &(*at)->next;
     letter *l = *at;
     if (l) *at = l->next;
     pthread_mutex_unlock(&me->office->lock);
-    if (!l) return SIA_OK;
-    sia_status status =
-        l->bytes == a->bytes
-            ? SIA_OK
-            : sia_fail(err, SIA_ARGUMENT, "a letter of %zu bytes for one of %zu", l->bytes, a->bytes);
-    if (!status) memcpy(a->data, l->data, l->bytes);
-    free(l);
-    *request = 0;
-    *done = true;
-    return status;
+    return l;
+}
+
+static inline sia_status thread_test(void *context, sia_request *request, bool *done, sia_error *err) {
+    rank_thread *me = context;
+    awaited *a = (awaited *)(uintptr_t)*request, **at;
+    *done = a == NULL;
+    for (at = &me->receives; a && *at; at = &(*at)->next) {
+        awaited *first = *at;
+        letter *l = NULL;
+        if (!first->come && first->from == a->from && first->tag == a->tag) {
+            if (!(l = thread_fetch(me, a->from, a->tag))) return SIA_OK;
+            bool fits = l->bytes == first->bytes;
+            if (fits) memcpy(first->data, l->data, l->bytes);
+            free(l);
+            if (!fits)
+                return sia_fail(err, SIA_ARGUMENT, "a letter for a receive of %zu bytes has another size",
+                                first->bytes);
+            first->come = true;
+        }
+        if (first != a) continue;
+        *at = a->next;
+        free(a);
+        *request = 0;
+        *done = true;
+        break;
+    }
+    return SIA_OK;
 }
 
 static inline void *rank_main(void *argument) {

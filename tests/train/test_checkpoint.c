@@ -110,7 +110,8 @@ static void test_round_trip(void **state) {
     const char *folder = run_folder("trip");
     OK(sia_run_open(&run, folder, &said));
     assert_int_equal(load(folder, &newest, &err), -1);
-    assert_sentence(&err, "trip: no checkpoint");
+    assert_sentence(&err,
+                    "trip: no checkpoint: want a run of 'sia train', which holds step-N/model.safetensors");
     OK(save(run, 0, 0, &said));
     OK(save(run, 500, 0, &said));
     assert_true(exists(in_scratch("trip/step-000500/model.safetensors")));

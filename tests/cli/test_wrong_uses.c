@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a person gets wrong, and what the program says to it: a table of command lines, exit codes and sentences. A sentence has to name what was
+ * given, what was wanted and, where it is not plain, what to do next; it is compared from its start to its end, so that a change of words is seen
+ * here. Codes: 1 for files and results, 2 for usage. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../commands.h"
+
+/* A run and what belongs to it, as small as they can be. */
+#define SMALL                                                                                  \
+    " --steps 2 --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --threads 1 --quiet " \
+    "--eval-windows 1"                                                                         \
+    " --lengths 1x,2x"
+static const command_case setup[] = {
+    {"$SIA data generate --documents 4 --words 600 > text.txt && printf 'a few words' > few.txt", 0, ""},
+    {": > empty.txt; mkdir hollow; echo '{\"model\": {\"layer\": 3}}' > typo.json", 0, ""},
+    {"$SIA train --out run text.txt --vocabulary 300" SMALL, 0, ""},
+    {"mkdir -p newer cut/step-000002 && cp run/tokenizer.json newer", 0, ""},
+    /* The file keeps its length: tau, which is the default, makes room for a longer name of the format. */
+    {"LC_ALL=C sed 's/\\\\\"tau\\\\\":10.0,//; s/\"format\":\"sia\"/\"format\":\"sia 2 of 2030-01\"/' "
+     "run/step-000002/model.safetensors > newer/model.safetensors",
+     0, ""},
+    {"head -c 700 run/step-000002/model.safetensors > cut/step-000002/model.safetensors", 0, ""},
+    {"sed 's/\"version\": 1/\"version\": 2/' run/data/data.json > data.json; cp -r run/data packed; mv "
+     "data.json "
+     "packed",
+     0, ""},
+    {"head -c 1500 run/data/train_000000.bin > cut.bin", 0, ""},
+};
+
+static const command_case cases[] = {
+    /* Words that nobody knows. */
+    {"$SIA trian --out x", 2, "sia: unknown command 'trian'; did you mean 'sia train'?\n"},
+    {"$SIA train --out x --shceme rope", 2,
+     "sia train: unknown option --shceme; did you mean --scheme?\nTry 'sia train --help'.\n"},
+    {"$SIA train --out x -s rope", 2, "sia train: -s: options are words, such as --help\n"},
+    {"$SIA train --out x --scheme si-prope text.txt", 2,
+     "sia: scheme si-prope: unknown word 'si-prope'; want nope, rope, prope, "},
+    {"$SIA train --out x --scheme si+alibi text.txt", 2,
+     "sia: scheme si+alibi: 'si' and 'alibi' both fill the distance slot\n"},
+    {"$SIA train --out x --preset huge", 2,
+     "sia train: --preset huge: want tiny, small, medium, paper-162m or paper-304m\n"},
+    {"$SIA compare --out x --schemes rope,prop", 2, "sia: scheme prop: unknown word 'prop'; want nope, "},
+    {"$SIA eval run --cache f64", 2, "sia eval: --cache f64: want f32, f16 or int8\n"},
+    {"$SIA completion tcsh", 2, "sia completion: tcsh: want bash, zsh or fish\n"},
+    {"SIA_ISA=sse9 $SIA info", 2, "sia: SIA_ISA=sse9: this processor and this build have "},
+    {"$SIA train --out x --config typo.json text.txt", 1,
+     "sia: typo.json: 'layer' is no setting of a model that sia 0."},
+    /* Numbers of the wrong kind or size. */
+    {"$SIA train --out x --train-len -4", 2, "sia train: --train-len -4: want 1 to 1073741824\n"},
+    {"$SIA train --out x --steps 0", 2, "sia train: --steps 0: want 1 to 1000000000\n"},
+    {"$SIA train --out x --steps 1e3", 2, "sia train: --steps 1e3: want a whole number\n"},
+    {"$SIA train --out x --matrix-rate fast", 2, "sia train: --matrix-rate fast: want a number\n"},
+    {"$SIA train --out x --steps", 2, "sia train: --steps: want a value, N\n"},
+    {"$SIA train --out x --seed 1 --seed 2", 2, "sia train: --seed: given twice\n"},
+    {"$SIA train --out x --threads -1", 2, "sia train: --threads -1: want 0 to 1024\n"},
+    {"$SIA bench attention --threads 0", 2,
+     "sia bench attention: --threads 0: want numbers from 1 to 1024\n"},
+    {"$SIA eval run --lengths 1x,-4x", 2,
+     "sia: lengths '1x,-4x': want multiples of the training length or tokens, like 1x,4x,4096\n"},
+    {"$SIA probe run --length -5", 2,
+     "sia probe: --length -5: want tokens, like 4096, or training lengths, like 16x\n"},
+    {"$SIA generate run --tokens -1", 2, "sia generate: --tokens -1: want 0 to 1073741824\n"},
+    {"$SIA generate run --temperature hot", 2, "sia generate: --temperature hot: want a number\n"},
+    {"$SIA theory --alpha 2 --beta 1", 2, "beta 1: want beta >= alpha ln alpha, which is 1.38629"},
+    {"$SIA train --out x text.txt --width 100 --heads 3", 2,
+     "sia: width 100: want a multiple of the 3 heads, or a head_dim\n"},
+    {"$SIA train --out x text.txt --batch 5 --micro-batch 2", 2,
+     "sia: batch 5: want a multiple of micro_batch, 2\n"},
+    /* Too few or too many words. */
+    {"$SIA train text.txt", 2, "sia train: want --out RUN, the folder of the run\n"},
+    {"$SIA eval", 2, "sia eval: want one MODEL: a run, a checkpoint or a model.safetensors\n"},
+    {"$SIA needle --out x", 2, "sia needle: want RUNS, folders that 'sia train' made\n"},
+    {"$SIA data pack text.txt", 2, "sia data pack: want --tokenizer PATH\n"},
+    {"$SIA info run", 2, "sia info: run: this command takes no operands\n"},
+    {"$SIA generate run --prompt a --prompt-file text.txt", 2,
+     "sia generate: want --prompt or --prompt-file, not both\n"},
+    /* Files that are not there, or not what they should be. */
+    {"$SIA train --out x absent.txt", 1, "sia: absent.txt: No such file or directory\n"},
+    {"$SIA train --out x 'shards_*.bin'", 1, "shards_*.bin: no file matches\n"},
+    {"$SIA train --out x empty.txt", 1, "sia: no text: all files that were named are empty or binary\n"},
+    {"$SIA train --out x run/step-000002/model.safetensors", 1,
+     "sia: no text: all files that were named are empty or binary\n"},
+    {"$SIA train --out x run", 2,
+     "sia train: run: is a run, want text; its own tokens, if it was given text, are in run/data\n"},
+    {"$SIA train --out x text.txt --tokenizer text.txt", 1, "; want a tokenizer in JSON\n"},
+    {"$SIA train --out x text.txt --config text.txt", 1,
+     "; want settings in JSON, such as the config.json of a run\n"},
+    {"$SIA eval text.txt", 1, "bytes: want at most 100000000; this is no safetensors file\n"},
+    {"$SIA eval hollow", 1,
+     "sia: hollow: no checkpoint: want a run of 'sia train', which holds step-N/model.safetensors\n"},
+    {"$SIA eval run --data run/step-000002/model.safetensors", 1,
+     "sia: run/step-000002/model.safetensors: a binary file: want text\n"},
+    {"$SIA tokenizer info hollow", 1,
+     "sia: hollow: holds neither tokenizer.json nor encoder.json and vocab.bpe\n"},
+    {"$SIA data info cut.bin", 1, "sia: cut.bin: header says "},
+    {"$SIA eval cut", 1,
+     "sia: every checkpoint is damaged, the newest: cut/step-000002/model.safetensors: header of "},
+    {"$SIA report hollow", 1, "sia: hollow: nothing to report: want compare.jsonl, needle.jsonl"},
+    /* Of a newer version. */
+    {"$SIA eval newer/model.safetensors --data text.txt", 1,
+     "sia: newer/model.safetensors: format 'sia 2 of 2030-01': want 'sia'; a newer version wrote it than "
+     "this one, 0."},
+    {"$SIA data info packed", 1,
+     "sia: packed/data.json: version 2: want 1; a newer sia wrote it, and can read it\n"},
+    /* Text that is too short. */
+    {"$SIA train --out x text.txt --vocabulary 300", 2, "sia: no document of 4097 tokens: the longest has "},
+    {"$SIA train --out x few.txt --tokenizer run/tokenizer.json" SMALL, 2,
+     "sia: no text is left for validation: give more text, or a text of its own\n"},
+    {"$SIA train --out x few.txt --val text.txt --tokenizer run/tokenizer.json" SMALL, 2,
+     "too few for a sequence of 16"},
+    {"$SIA train --out x few.txt", 2,
+     "sia: the text has pairs for a vocabulary of 257, want 1024: give more text or a smaller size\n"},
+    {"$SIA eval run --data few.txt --lengths 1x", 2,
+     "sia: no document of 17 tokens: the longest has 11; want longer text or shorter lengths\n"},
+    /* Folders that are taken. */
+    {"$SIA train --out run text.txt --vocabulary 300" SMALL, 2,
+     "sia: run: holds a run already: resume it, or name another folder\n"},
+    {"$SIA train --out run --resume --steps 9", 2,
+     "sia: run: its config.json has other settings: a run is resumed as it was begun\n"},
+    {"$SIA compare --out run text.txt", 2,
+     "sia compare: --out run: holds a run: a study needs a folder of its own\n"},
+    {"$SIA needle run --out run", 2,
+     "sia needle: --out run: holds a run: a study needs a folder of its own\n"},
+    {"$SIA data pack --tokenizer run/tokenizer.json --out run text.txt", 1,
+     "sia: run: exists already and is not empty: remove it or name another\n"},
+    {"$SIA train --out text.txt", 1, "sia: text.txt: is a file, want a folder\n"},
+    {"flock run/lock $SIA train --out run --resume", 1, " is at work in this run\n"},
+    /* A model and a scheme, a tokenizer, a length that do not go together. */
+    {"$SIA eval run --scheme alibi", 2,
+     "sia: scheme 'alibi': the model was trained with 'si+prope'; only rope, ntk and yarn can stand for one "
+     "another\n"},
+    {"$SIA needle run --out y", 2, "sia: length 16: the needles, question and answer alone take "},
+    /* No room on the disk. */
+    {"$SIA eval run --lengths 1x --json --quiet > /dev/full", 1, "sia: stdout: No space left on device\n"},
+    {"$SIA generate run --tokens 5 --ignore-end --quiet > /dev/full", 1, "No space left on device\n"},
+    {"$SIA data generate --words 10 > /dev/full", 1, "No space left on device\n"},
+    {"(ulimit -f 1; trap '' XFSZ; $SIA train --out full text.txt --vocabulary 300" SMALL ")", 1,
+     "File too large\n"},
+};
+
+/* What root may do is not refused to it. */
+static const command_case permissions[] = {
+    {"mkdir locked && cp text.txt locked && chmod 000 locked/text.txt && $SIA train --out z locked/text.txt",
+     1, "sia: locked/text.txt: Permission denied\n"},
+    {"chmod 500 locked && $SIA train --out locked/run text.txt", 1, "Permission denied\n"},
+    {"$SIA theory --samples 16 --max-t 1000 --out locked > said", 1, "Permission denied\n"},
+    {"chmod 700 locked", 0, ""},
+};
+
+static void test_wrong_uses(void **state) {
+    (void)state;
+    run_cases(setup, sizeof setup / sizeof *setup, NULL);
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+/* Nothing that failed above left a run behind, or changed the one that there was. */
+static void test_nothing_left(void **state) {
+    (void)state;
+    static const command_case left[] = {
+        {"test ! -e x/config.json && ls -d x/step-* full/step-* 2>/dev/null", 2, ""},
+        {"ls -A run | tr '\\n' ' '", 0, "config.json data lock metrics.jsonl step-000002 tokenizer.json "},
+        {"$SIA train --out x text.txt --vocabulary 300" SMALL " && ls x", 0, "step-000002"}};
+    run_cases(left, sizeof left / sizeof *left, NULL);
+}
+
+static void test_permissions(void **state) {
+    (void)state;
+    if (geteuid() == 0) {
+        print_message("skipped: root may do everything\n");
+        skip();
+    }
+    run_cases(permissions, sizeof permissions / sizeof *permissions, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong_uses), cmocka_unit_test(test_nothing_left),
+                                       cmocka_unit_test(test_permissions)};
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}
