@@ -10,7 +10,7 @@
  *     sia_comm_wait(c, &got, err), sia_comm_wait(c, &sent, err);
  *     status = sia_comm_agree(c, status, err);                                  all ranks go on, or none does
  *
- * What moves bytes is a transport of four functions: MPI in the program (comm/comm_mpi.h), threads in the tests.
+ * What moves bytes is a transport of three functions: MPI in the program (comm/comm_mpi.h), threads in the tests.
  * The library has none of its own, and needs none for one process.
  *
  * Nothing here waits for ever: a rank from which nothing came for `timeout` seconds is SIA_LOST, with a sentence that
