@@ -63,6 +63,7 @@ static const struct field {
     {"needle", "scheme", TEXT, true},
     {"needle", "seed", NUMBER, true},
     {"needle", "length", NUMBER, true},
+    {"needle", "train_len", NUMBER, false},
     {"needle", "count", NUMBER, true},
     {"needle", "right", NUMBER, true},
     {"needle-depth", "scheme", TEXT, true},

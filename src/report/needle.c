@@ -33,6 +33,7 @@ static void gather(needles *n) {
         const json_t *line = n->lines->list[i];
         char label[SIA_LABEL];
         if (!sia_line_is(line, "needle")) continue;
+        if (!isfinite(n->train_len)) n->train_len = sia_line_number(line, "train_len");
         sia_list_add(n->lengths, &n->length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
         sia_gather_add(&n->accuracy, sia_line_label(line, label), sia_line_number(line, "length"),
                        sia_line_number(line, "seed"), share(line));

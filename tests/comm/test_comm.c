@@ -175,7 +175,7 @@ enum { ARRAYS = 5, LONGEST = (1 << 21) + 7 };
 static const int64_t lengths[ARRAYS] = {1, 1000, LONGEST, 16384, 3};
 
 static float number_of(int array, int rank, int64_t i) {
-    return (float)sia_random_uniform((uint64_t)(array * 100 + rank), (uint64_t)i) - 0.5f;
+    return (float)sia_random_uniform((uint64_t)array * 100 + (uint64_t)rank, (uint64_t)i) - 0.5f;
 }
 
 /* Ranks compute for different times between their arrays, so that messages arrive in any order. */
