@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/folder.h"
-#include "base/threads.h"
 #include "base/json.h"
+#include "base/threads.h"
 #include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/progress.h"

@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * The commands, each in a file of its own. A new one is declared here and listed in commands.c. */
+ * The commands, each in a file of its own, in the order in which 'sia --help' lists them. A new one is named here, and
+ * nowhere else. */
 #ifndef SIA_CLI_COMMANDS_H
 #define SIA_CLI_COMMANDS_H
 
 #include "cli/options.h"
 
-extern const cli_command command_compare;
-extern const cli_command command_train;
-extern const cli_command command_eval;
-extern const cli_command command_generate;
-extern const cli_command command_needle;
-extern const cli_command command_tokenizer_train;
-extern const cli_command command_tokenizer_encode;
-extern const cli_command command_tokenizer_decode;
-extern const cli_command command_tokenizer_info;
-extern const cli_command command_data_pack;
-extern const cli_command command_data_info;
-extern const cli_command command_data_generate;
-extern const cli_command command_theory;
-extern const cli_command command_probe;
-extern const cli_command command_report;
-extern const cli_command command_bench_attention;
-extern const cli_command command_bench_train;
-extern const cli_command command_bench_decode;
-extern const cli_command command_bench_text;
-extern const cli_command command_info;
-extern const cli_command command_completion;
-extern const cli_command command_man;
+#define CLI_COMMANDS(X) \
+    X(compare)          \
+    X(train)            \
+    X(eval)             \
+    X(generate)         \
+    X(needle)           \
+    X(tokenizer_train)  \
+    X(tokenizer_encode) \
+    X(tokenizer_decode) \
+    X(tokenizer_info)   \
+    X(data_pack)        \
+    X(data_info)        \
+    X(data_generate)    \
+    X(theory)           \
+    X(probe)            \
+    X(report)           \
+    X(bench_attention)  \
+    X(bench_train)      \
+    X(bench_decode)     \
+    X(bench_text)       \
+    X(info)             \
+    X(completion)       \
+    X(man)
+
+#define CLI_DECLARE(name) extern const cli_command command_##name;
+CLI_COMMANDS(CLI_DECLARE)
 
 #endif

@@ -8,35 +8,12 @@
 
 enum { WORDS = 40, MOST = 4096 };
 
-static const cli_command *const real[] = {
-    &command_compare,
-    &command_train,
-    &command_eval,
-    &command_generate,
-    &command_needle,
-    &command_tokenizer_train,
-    &command_tokenizer_encode,
-    &command_tokenizer_decode,
-    &command_tokenizer_info,
-    &command_data_pack,
-    &command_data_info,
-    &command_data_generate,
-    &command_theory,
-    &command_probe,
-    &command_report,
-    &command_bench_attention,
-    &command_bench_train,
-    &command_bench_decode,
-    &command_bench_text,
-    &command_info,
-};
-enum { COMMANDS = sizeof real / sizeof *real };
+#define NUMBER(name) number_##name,
+enum { CLI_COMMANDS(NUMBER) COMMANDS };
 
 static cli_command copies[COMMANDS];
-const cli_command *const cli_commands[COMMANDS + 1] = {
-    &copies[0],  &copies[1],  &copies[2],  &copies[3],  &copies[4],  &copies[5],  &copies[6],
-    &copies[7],  &copies[8],  &copies[9],  &copies[10], &copies[11], &copies[12], &copies[13],
-    &copies[14], &copies[15], &copies[16], &copies[17], &copies[18], &copies[19], NULL};
+#define COPY(name) &copies[number_##name],
+const cli_command *const cli_commands[] = {CLI_COMMANDS(COPY) NULL};
 
 static const cli_command *parsed; /* set by the caller of one command, for what it is asked */
 
@@ -78,37 +55,16 @@ static int look(const cli_args *args) {
 }
 
 /* Each command knows which one it is by the function that runs it: the table has no place for more. */
-#define LOOK(i) \
-    static int look_##i(const cli_args *args) { return parsed = real[i], look(args); }
-LOOK(0)
-LOOK(1)
-LOOK(2)
-LOOK(3)
-LOOK(4)
-LOOK(5)
-LOOK(6)
-LOOK(7)
-LOOK(8)
-LOOK(9)
-LOOK(10)
-LOOK(11)
-LOOK(12)
-LOOK(13)
-LOOK(14)
-LOOK(15)
-LOOK(16)
-LOOK(17)
-LOOK(18)
-LOOK(19)
-static int (*const looks[COMMANDS])(const cli_args *) = {
-    look_0,  look_1,  look_2,  look_3,  look_4,  look_5,  look_6,  look_7,  look_8,  look_9,
-    look_10, look_11, look_12, look_13, look_14, look_15, look_16, look_17, look_18, look_19};
+#define LOOK(name) \
+    static int look_##name(const cli_args *args) { return parsed = &command_##name, look(args); }
+CLI_COMMANDS(LOOK)
+
+#define PREPARE(name)                       \
+    copies[number_##name] = command_##name; \
+    copies[number_##name].run = look_##name;
 
 static void prepare(void) {
-    for (int i = 0; i < COMMANDS; i++) {
-        copies[i] = *real[i];
-        copies[i].run = looks[i];
-    }
+    CLI_COMMANDS(PREPARE)
     /* Usage goes nowhere; libFuzzer keeps the stream that it began with. */
     stderr = fopen("/dev/null", "w");
     stdout = fopen("/dev/null", "w");
