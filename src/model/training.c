@@ -432,13 +432,17 @@ static void scatter_task(void *context, int64_t task, int worker) {
 
 /* ------------------------------------------------------------------------------------------------ the whole */
 
-sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint32_t *targets, float *losses,
-                               sia_error *err) {
+static sia_status read_batch(sia_training *t, const uint32_t *ids, const uint32_t *targets, sia_error *err) {
     sia_status status = sia_model_check_ids(t->m, ids, t->tokens, "input", false, err);
     if (!status) status = sia_model_check_ids(t->m, targets, t->tokens, "target", true, err);
     if (status) return status;
     t->ids = ids;
-    status = forward(t, err);
+    return forward(t, err);
+}
+
+sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint32_t *targets, float *losses,
+                               sia_error *err) {
+    sia_status status = read_batch(t, ids, targets, err);
     if (status) return status;
     sia_training_score(t, targets);
     memcpy(losses, t->losses, (size_t)t->tokens * sizeof *losses);
@@ -447,11 +451,7 @@ sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint3
 
 sia_status sia_training_run(sia_training *t, const uint32_t *ids, const uint32_t *targets, float scale,
                             bool add, double *sum, int64_t *scored, sia_error *err) {
-    sia_status status = sia_model_check_ids(t->m, ids, t->tokens, "input", false, err);
-    if (!status) status = sia_model_check_ids(t->m, targets, t->tokens, "target", true, err);
-    if (status) return status;
-    t->ids = ids;
-    status = forward(t, err);
+    sia_status status = read_batch(t, ids, targets, err);
     if (status) return status;
     sia_training_loss(t, targets, scale, add, sum, scored);
     status = tell_ready(t, sia_unembedding(&t->m->parameters), 1, err);

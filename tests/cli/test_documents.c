@@ -5,7 +5,6 @@
  * exists. New commands are checked without a line here. */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,6 +16,7 @@
 #include "../commands.h"
 #include "cli/describe.h"
 #include "cli/layout.h"
+#include "source_pages.h"
 
 static char output[1 << 20];
 
@@ -412,14 +412,7 @@ static void join_lines(char *text) {
 
 static void test_documents(void **state) {
     (void)state;
-    static const char *const patterns[] = {"*.md", "docs/*.md", "src/*.md", "python/*.md"};
-    glob_t files = {0};
-    assert_non_null(getenv("SOURCE"));
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        char pattern[4096];
-        (void)snprintf(pattern, sizeof pattern, "%s/%s", getenv("SOURCE"), patterns[i]);
-        assert_int_equal(glob(pattern, i ? GLOB_APPEND : 0, NULL, &files), 0);
-    }
+    glob_t files = source_pages();
     for (size_t i = 0; i < files.gl_pathc; i++) {
         FILE *file = fopen(files.gl_pathv[i], "r");
         assert_non_null(file);

@@ -13,7 +13,6 @@
  * A program is compiled with warnings as errors against the public header and the shared library, and has to end with 0. */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,6 +23,7 @@
 #include <cmocka.h>
 
 #include "../commands.h"
+#include "source_pages.h"
 
 enum { PAGE_MOST = 1 << 20, PAGES_MOST = 64 };
 
@@ -57,15 +57,8 @@ static bool read_page(page *p, const char *path) {
 
 /* Calls look with every page of the source. */
 static void for_each_page(void (*look)(const page *p)) {
-    static const char *const patterns[] = {"*.md", "docs/*.md", "src/*.md", "python/*.md"};
     static page p;
-    glob_t files = {0};
-    assert_non_null(getenv("SOURCE"));
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        char pattern[4096];
-        (void)snprintf(pattern, sizeof pattern, "%s/%s", getenv("SOURCE"), patterns[i]);
-        assert_int_equal(glob(pattern, i ? GLOB_APPEND : 0, NULL, &files), 0);
-    }
+    glob_t files = source_pages();
     failures = 0;
     for (size_t i = 0; i < files.gl_pathc; i++) {
         assert_true(read_page(&p, files.gl_pathv[i]));
