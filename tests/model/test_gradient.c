@@ -136,6 +136,45 @@ static void same_bits(void **state) {
     sia_model_destroy(one);
 }
 
+/* Adds up the losses and gradients of `count` sequences, so many of them at a time. */
+static double by_sequences(sia_model *m, const uint32_t *ids, const uint32_t *targets, int count,
+                           int at_a_time) {
+    sia_training *t;
+    sia_error err;
+    double sum, all = 0;
+    int64_t scored;
+    if (sia_training_create(&t, m, at_a_time, LENGTH, false, &err) || sia_model_pack(m, true, &err))
+        fail_msg("%s", err.text);
+    for (int i = 0; i < count; i += at_a_time, all += sum)
+        if (sia_training_run(t, ids + i * LENGTH, targets + i * LENGTH, 1, i > 0, &sum, &scored, &err))
+            fail_msg("%s", err.text);
+    sia_training_destroy(t);
+    return all;
+}
+
+/* A batch of more tokens than a block of the loss has is the sum of its sequences, which have fewer. */
+static void blocks_of_a_batch(void **state) {
+    (void)state;
+    enum { SEQUENCES = 9 };
+    uint32_t ids[SEQUENCES * LENGTH], targets[SEQUENCES * LENGTH];
+    _Static_assert(SEQUENCES * LENGTH > 2 * SIA_BLOCK_ROWS && (int)LENGTH < (int)SIA_BLOCK_ROWS,
+                   "several blocks, and one");
+    for (uint64_t i = 0; i < SEQUENCES * LENGTH; i++) {
+        ids[i] = (uint32_t)sia_random_below(3, i, VOCABULARY);
+        targets[i] = (uint32_t)sia_random_below(4, i, VOCABULARY);
+    }
+    sia_model *whole = model_of("si+prope", 2, 2), *parts = model_of("si+prope", 2, 2);
+    double sum = by_sequences(whole, ids, targets, SEQUENCES, SEQUENCES);
+    assert_true(fabs(by_sequences(parts, ids, targets, SEQUENCES, 1) - sum) < 1e-6 * sum);
+    for (int i = 0; i < sia_model_tensors(whole); i++) {
+        const sia_parameter *a = &whole->parameters.list[i], *b = &parts->parameters.list[i];
+        for (int64_t j = 0; j < a->rows * a->columns; j++)
+            assert_true(fabsf(a->gradient[j] - b->gradient[j]) <= 1e-5f * (1 + fabsf(a->gradient[j])));
+    }
+    sia_model_destroy(whole);
+    sia_model_destroy(parts);
+}
+
 static void each_instruction_set(void **state) {
     (void)state;
     double first = 0;
@@ -177,6 +216,7 @@ static void first_loss(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(blocks_of_a_batch),
                                        cmocka_unit_test(each_instruction_set), cmocka_unit_test(first_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
