@@ -164,6 +164,29 @@ static void truncate_and_retry(void **state) {
         }
 }
 
+/* Appended together, attended together: a NaN in a key or a value changes no bit of the rows before it. */
+static void nan_is_not_seen_before_it(void **state) {
+    (void)state;
+    enum { N = 23, D = 16, ROW = 2 * D };
+    FOR_EACH_ISA (kernel)
+        for (int type = 0; type < 3; type++) {
+            problem p = problem_create("si+prope", (shape){2, 2, D, {.q_len = N, .k_len = N}}, NULL, 44, 1);
+            float clean[N * ROW];
+            decode(&p, (sia_type)type, N);
+            memcpy(clean, p.out.f, sizeof clean);
+            for (int bad = 1; bad < N; bad++)
+                for (int value = 0; value < 2; value++) {
+                    float *at = (value ? p.v.f : p.k.f) + (ptrdiff_t)bad * ROW + D / 2, kept = *at;
+                    *at = NAN;
+                    decode(&p, (sia_type)type, N);
+                    *at = kept;
+                    assert_memory_equal(p.out.f, clean, sizeof(float) * (size_t)(bad * ROW));
+                    assert_true(isnan(p.out.f[bad * ROW + D / 2]));
+                }
+            problem_destroy(&p);
+        }
+}
+
 /* 1,048,576 positions: a few keys and values over and over, the expected sum by the formula. */
 static void million(void **state) {
     (void)state;
@@ -210,9 +233,12 @@ static void million(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme),        cmocka_unit_test(every_cut),
-        cmocka_unit_test(exact_in_every_type), cmocka_unit_test(threads_same_bits),
-        cmocka_unit_test(truncate_and_retry),  cmocka_unit_test(million)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
+                                       cmocka_unit_test(every_cut),
+                                       cmocka_unit_test(exact_in_every_type),
+                                       cmocka_unit_test(threads_same_bits),
+                                       cmocka_unit_test(truncate_and_retry),
+                                       cmocka_unit_test(nan_is_not_seen_before_it),
+                                       cmocka_unit_test(million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
