@@ -231,7 +231,8 @@ static void run_program(const page *p, const char *source) {
 }
 
 typedef struct program {
-    char includes[PAGE_MOST], top[PAGE_MOST], body[PAGE_MOST], whole[3 * PAGE_MOST];
+    char includes[PAGE_MOST], top[PAGE_MOST], body[PAGE_MOST],
+        whole[3 * PAGE_MOST + 64]; /* 64: what main takes */
 } program;
 
 static void append(char *to, const char *text, int length) {
