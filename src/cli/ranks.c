@@ -34,7 +34,12 @@ bool cli_first_rank(void) {
 
 bool cli_ranks_tell(char prefix[32]) {
     prefix[0] = 0;
-    if (sia_comm_size(ranks.comm) == 1) return cli_first_rank() || sia_launched() == 1;
+    if (sia_comm_size(ranks.comm) == 1) {
+        if (cli_first_rank() || sia_launched() == 1) return true;
+        /* Processes that do not know of each other: the end of this one must not be that of the one that tells. */
+        (void)nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        return false;
+    }
     if (sia_comm_agreed(ranks.comm)) return cli_first_rank();
     ranks.alone = true;
     /* Often all ranks have met the same, on their own: a wrong option. Then rank 0 tells it, and ends the job before the
