@@ -2,9 +2,11 @@
  *
  * Attention round a ring; see ring.h.
  *
- * A block is the keys and values of one rank, [batch, n, kv_heads, head_dim] each. In step s this rank attends to the
- * block of rank r - s. A pair is a chunk of queries and a chunk of keys of one sequence: one call of the attention
- * of one process, at the positions of the two. */
+ * Chunks are cut into slices, so that what is under way is small however long the sequences are. A turn is one slice of
+ * both chunks of some sequences, once round the ring: its keys and values are a block, [count, n, kv_heads, head_dim]
+ * each, n the positions of the two slices, and in step s of the turn this rank attends to the block of rank r - s. A
+ * pair is a slice of queries and a slice of keys of one sequence: one call of the attention of one process, at the
+ * positions of the two. */
 #include "attention/ring.h"
 
 #include <math.h>
@@ -12,7 +14,10 @@
 
 #include "attention/attention.h"
 
-/* Two arrays of one rank's positions, such as k and v. */
+/* Keys of a slice: enough that merging partial results is nothing beside them, and a message is a few megabytes. */
+enum { PIECE = 2048 };
+
+/* Two arrays of some positions of one rank, such as k and v. */
 typedef struct block {
     float *a, *b;
 } block;
@@ -25,10 +30,12 @@ typedef struct passage {
 struct sia_ring {
     const sia_attention *attention;
     sia_comm *c;
-    int64_t batch, length, n, most; /* n: positions of this rank; most: of any */
-    int64_t q_row, k_row;           /* floats of a position */
+    int64_t batch, length, n; /* n: positions of this rank */
+    int64_t slices, rows;     /* of a chunk; positions of a slice, at most */
+    int64_t sequences;        /* of a turn, at most */
+    int64_t q_row, k_row;     /* floats of a position */
     sia_ring_part mine;
-    block room[2];        /* keys and values that came in */
+    block room[2];        /* keys and values: attended to, and coming in */
     block sums[2], share; /* gradients of a block: travelling, and this rank's */
     float *out, *lse;     /* of a pair */
     float *dq, *dk_dv, *dlogn;
@@ -41,7 +48,7 @@ struct sia_ring {
 
 /* ------------------------------------------------------------------------------------------------ parts */
 
-static int64_t chunk_begin(int64_t length, int chunks, int chunk) {
+static int64_t chunk_begin(int64_t length, int64_t chunks, int64_t chunk) {
     return length / chunks * chunk + length % chunks * chunk / chunks;
 }
 
@@ -55,14 +62,20 @@ sia_ring_part sia_ring_part_of(int64_t length, int ranks, int rank) {
     return part;
 }
 
-static int64_t positions(const sia_ring *r, int rank) {
-    sia_ring_part part = sia_ring_part_of(r->length, sia_comm_size(r->c), rank);
-    return part.count[0] + part.count[1];
-}
-
 static int wrapped(const sia_ring *r, int rank) {
     int size = sia_comm_size(r->c);
     return (rank % size + size) % size;
+}
+
+/* One slice of both chunks of a rank; any of the two may be empty. */
+static sia_ring_part slice_of(const sia_ring *r, int rank, int64_t slice) {
+    sia_ring_part part = sia_ring_part_of(r->length, sia_comm_size(r->c), wrapped(r, rank));
+    for (int i = 0; i < 2; i++) {
+        int64_t begin = chunk_begin(part.count[i], r->slices, slice);
+        part.first[i] += begin;
+        part.count[i] = chunk_begin(part.count[i], r->slices, slice + 1) - begin;
+    }
+    return part;
 }
 
 int64_t sia_ring_positions(const sia_ring *r) { return r->n; }
@@ -77,40 +90,46 @@ void sia_ring_pick(const sia_ring *r, const uint32_t *from, uint32_t *to) {
 
 /* ------------------------------------------------------------------------------------------------ creation */
 
-static int64_t longest_chunk(const sia_ring *r) { return r->length / (2 * sia_comm_size(r->c)) + 1; }
-
 static block carve_block(const sia_ring *r, sia_carve *c) {
-    int64_t floats = r->batch * r->most * r->k_row;
+    int64_t floats = r->sequences * 2 * r->rows * r->k_row;
     float *a = sia_carve_floats(c, floats);
     return (block){a, sia_carve_floats(c, floats)};
 }
 
 /* With base NULL it only counts. */
 static void carve(sia_ring *r, bool backward, sia_carve *c) {
-    int64_t rows = longest_chunk(r);
-    sia_span span = {.batch = 1, .q_len = rows, .k_len = rows};
+    sia_span span = {.batch = 1, .q_len = r->rows, .k_len = r->rows};
     size_t work = sia_attention_workspace(r->attention, span, SIA_PASS_FORWARD);
     for (int i = 0; i < 2; i++) r->room[i] = carve_block(r, c);
-    r->out = sia_carve_floats(c, rows * r->q_row);
-    r->lse = sia_carve_floats(c, rows * r->attention->config.heads);
+    r->out = sia_carve_floats(c, r->rows * r->q_row);
+    r->lse = sia_carve_floats(c, r->rows * r->attention->config.heads);
     r->all_lse = sia_carve_floats(c, r->batch * r->n * r->attention->config.heads);
     if (backward) {
         size_t back = sia_attention_workspace(r->attention, span, SIA_PASS_BACKWARD);
         if (back > work) work = back;
         for (int i = 0; i < 2; i++) r->sums[i] = carve_block(r, c);
         r->share = carve_block(r, c);
-        r->dq = sia_carve_floats(c, rows * r->q_row);
-        r->dk_dv = sia_carve_floats(c, 2 * rows * r->k_row);
+        r->dq = sia_carve_floats(c, r->rows * r->q_row);
+        r->dk_dv = sia_carve_floats(c, 2 * r->rows * r->k_row);
         r->dlogn = sia_carve_floats(c, r->attention->config.heads);
         r->dlogn_sums = sia_carve_bytes(c, (size_t)r->attention->config.heads * sizeof(double));
     }
     r->work = sia_carve_bytes(c, work);
 }
 
-sia_status sia_ring_create(sia_ring **out, const sia_attention *a, sia_comm *c, int64_t batch, int64_t length,
-                           bool backward, sia_error *err) {
+/* The same on all ranks: it depends on the longest chunk of any. Short sequences share a turn. */
+static void cut(sia_ring *r, int64_t piece) {
+    int64_t longest = (r->length + 2 * sia_comm_size(r->c) - 1) / (2 * sia_comm_size(r->c));
+    r->slices = (longest + piece - 1) / piece;
+    r->rows = (longest + r->slices - 1) / r->slices;
+    r->sequences = piece / r->rows < r->batch ? piece / r->rows : r->batch;
+}
+
+sia_status sia_ring_create(sia_ring **out, const sia_attention *a, sia_comm *c, const sia_ring_plan *plan,
+                           sia_error *err) {
     *out = NULL;
     int size = sia_comm_size(c);
+    int64_t batch = plan->batch, length = plan->length;
     if (batch < 1 || length < 2 * (int64_t)size || length > SIA_MAX_POSITION ||
         batch > SIA_MAX_POSITION / length)
         return sia_fail(err, SIA_ARGUMENT,
@@ -123,11 +142,10 @@ sia_status sia_ring_create(sia_ring **out, const sia_attention *a, sia_comm *c, 
     r->q_row = (int64_t)config->heads * config->head_dim;
     r->k_row = (int64_t)config->kv_heads * config->head_dim;
     r->mine = sia_ring_part_of(length, size, sia_comm_rank(c));
-    r->n = positions(r, sia_comm_rank(c));
-    for (int rank = 0; rank < size; rank++)
-        if (positions(r, rank) > r->most) r->most = positions(r, rank);
+    r->n = r->mine.count[0] + r->mine.count[1];
+    cut(r, plan->piece > 0 ? plan->piece : PIECE);
     sia_carve count = {NULL, 0};
-    carve(r, backward, &count);
+    carve(r, plan->backward, &count);
     r->bytes = count.used;
     r->memory = sia_pages_map(r->bytes);
     sia_status status = r->memory ? SIA_OK : sia_fail_memory(err, r->bytes, "ring");
@@ -136,7 +154,7 @@ sia_status sia_ring_create(sia_ring **out, const sia_attention *a, sia_comm *c, 
         sia_ring_destroy(r);
         return status;
     }
-    carve(r, backward, &(sia_carve){.base = r->memory});
+    carve(r, plan->backward, &(sia_carve){.base = r->memory});
     *out = r;
     return SIA_OK;
 }
@@ -149,8 +167,27 @@ void sia_ring_destroy(sia_ring *r) {
 
 /* ------------------------------------------------------------------------------------------------ passing on */
 
-static size_t block_bytes(const sia_ring *r, int64_t batch, int origin) {
-    return (size_t)(batch * positions(r, wrapped(r, origin)) * r->k_row) * sizeof(float);
+typedef struct turn {
+    int64_t first, count; /* sequences */
+    int64_t slice;
+} turn;
+
+static size_t block_bytes(const sia_ring *r, const turn *t, int origin) {
+    sia_ring_part part = slice_of(r, origin, t->slice);
+    return (size_t)(t->count * (part.count[0] + part.count[1]) * r->k_row) * sizeof(float);
+}
+
+/* Between an array of this rank's positions and a block of its own. */
+static void move_own(const sia_ring *r, const turn *t, float *own, float *in_block, bool out) {
+    sia_ring_part part = slice_of(r, sia_comm_rank(r->c), t->slice);
+    for (int64_t s = t->first; s < t->first + t->count; s++)
+        for (int i = 0; i < 2; i++) {
+            int64_t at = s * r->n + (i ? r->mine.count[0] : 0) + part.first[i] - r->mine.first[i];
+            size_t bytes = (size_t)(part.count[i] * r->k_row) * sizeof(float);
+            float *here = own + at * r->k_row;
+            memcpy(out ? in_block : here, out ? here : in_block, bytes);
+            in_block += part.count[i] * r->k_row;
+        }
 }
 
 static sia_status start_out(sia_ring *r, passage *p, block from, size_t bytes, int tag, sia_error *err) {
@@ -188,34 +225,66 @@ typedef struct pair {
     int64_t q_at, k_at; /* rows in the arrays of this rank, and in the block */
 } pair;
 
-/* Whether chunk i of this rank's queries sees anything of chunk j of the origin's keys. */
-static bool pair_of(const sia_ring *r, const sia_ring_part *origin, int64_t sequence, int i, int j, pair *p) {
-    int64_t k_rows = origin->count[0] + origin->count[1];
+/* Chunk i of a slice of this rank's queries, chunk j of the block's keys: whether the one sees any of the other. */
+static bool pair_of(const sia_ring *r, const sia_ring_part *queries, const sia_ring_part *keys, int i, int j,
+                    pair *p) {
     p->span = (sia_span){.batch = 1,
-                         .q_len = r->mine.count[i],
-                         .k_len = origin->count[j],
-                         .q_pos = r->mine.first[i],
-                         .k_pos = origin->first[j]};
-    p->q_at = sequence * r->n + (i ? r->mine.count[0] : 0);
-    p->k_at = sequence * k_rows + (j ? origin->count[0] : 0);
+                         .q_len = queries->count[i],
+                         .k_len = keys->count[j],
+                         .q_pos = queries->first[i],
+                         .k_pos = keys->first[j]};
+    p->q_at = queries->first[i] - r->mine.first[i] + (i ? r->mine.count[0] : 0);
+    p->k_at = j ? keys->count[0] : 0;
     return p->span.q_len > 0 && p->span.k_len > 0 && p->span.q_pos + p->span.q_len > p->span.k_pos;
 }
 
 typedef sia_status each_pair(sia_ring *r, void *context, const pair *p, block keys, sia_error *err);
 
-static sia_status over_pairs(sia_ring *r, int64_t batch, int origin, block keys, passage *under_way,
-                             each_pair *run, void *context, sia_error *err) {
-    sia_ring_part part = sia_ring_part_of(r->length, sia_comm_size(r->c), wrapped(r, origin));
+/* The pairs of one slice of queries of sequence t->first + s. */
+static sia_status over_keys(sia_ring *r, const turn *t, int64_t s, int64_t q_slice, int origin, block keys,
+                            passage *under_way, each_pair *run, void *context, sia_error *err) {
+    sia_ring_part q_part = slice_of(r, sia_comm_rank(r->c), q_slice), k_part = slice_of(r, origin, t->slice);
     sia_status status = SIA_OK;
-    for (int64_t s = 0; !status && s < batch; s++)
-        for (int i = 0; !status && i < 2; i++)
-            for (int j = 0; !status && j < 2; j++) {
-                pair p;
-                if (!pair_of(r, &part, s, i, j, &p)) continue;
-                status = run(r, context, &p, keys, err);
-                if (!status) status = move_on(r, under_way, err);
-            }
+    for (int i = 0; !status && i < 2; i++)
+        for (int j = 0; !status && j < 2; j++) {
+            pair p;
+            if (!pair_of(r, &q_part, &k_part, i, j, &p)) continue;
+            p.q_at += (t->first + s) * r->n;
+            p.k_at += s * (k_part.count[0] + k_part.count[1]);
+            status = run(r, context, &p, keys, err);
+            if (!status) status = move_on(r, under_way, err);
+        }
     return status;
+}
+
+static sia_status over_pairs(sia_ring *r, const turn *t, int origin, block keys, passage *under_way,
+                             each_pair *run, void *context, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int64_t s = 0; !status && s < t->count; s++)
+        for (int64_t q_slice = 0; !status && q_slice < r->slices; q_slice++)
+            status = over_keys(r, t, s, q_slice, origin, keys, under_way, run, context, err);
+    return status;
+}
+
+typedef sia_status each_turn(sia_ring *r, const turn *t, const void *io, sia_error *err);
+
+static sia_status over_turns(sia_ring *r, int64_t batch, each_turn *run, const void *io, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (turn t = {0}; !status && t.first < batch; t.first += t.count) {
+        t.count = batch - t.first < r->sequences ? batch - t.first : r->sequences;
+        for (t.slice = 0; !status && t.slice < r->slices; t.slice++) status = run(r, &t, io, err);
+    }
+    return status;
+}
+
+/* Keys that are attended to go on to the next rank, and the next ones come in. */
+static sia_status start_keys(sia_ring *r, const turn *t, int step, passage *p, sia_error *err) {
+    int rank = sia_comm_rank(r->c);
+    if (step + 1 == sia_comm_size(r->c)) return SIA_OK;
+    sia_status status =
+        start_in(r, p, r->room[(step + 1) % 2], block_bytes(r, t, rank - step - 1), SIA_TAG_RING, err);
+    if (status) return status;
+    return start_out(r, p, r->room[step % 2], block_bytes(r, t, rank - step), SIA_TAG_RING, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ forward */
@@ -272,6 +341,24 @@ static sia_status forward_pair(sia_ring *r, void *context, const pair *p, block 
     return SIA_OK;
 }
 
+static sia_status forward_turn(sia_ring *r, const turn *t, const void *context, sia_error *err) {
+    const forward_call *call = context;
+    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
+    sia_status status = SIA_OK;
+    move_own(r, t, (float *)call->io->k, r->room[0].a, true);
+    move_own(r, t, (float *)call->io->v, r->room[0].b, true);
+    for (int step = 0; !status && step < size; step++) {
+        passage under_way = {0};
+        status = start_keys(r, t, step, &under_way, err);
+        if (!status)
+            status =
+                over_pairs(r, t, rank - step, r->room[step % 2], &under_way, forward_pair, (void *)call, err);
+        if (!status) status = wait_both(r, under_way.in, err);
+        if (!status) status = wait_both(r, under_way.out, err);
+    }
+    return status;
+}
+
 static sia_status check(const sia_ring *r, int64_t batch, bool dense, sia_error *err) {
     if (batch < 1 || batch > r->batch)
         return sia_fail(err, SIA_ARGUMENT, "%lld sequences: want 1 to %lld", (long long)batch,
@@ -285,27 +372,11 @@ sia_status sia_ring_forward(sia_ring *r, int64_t batch, const sia_forward *io, s
                  (!io->out_stride || io->out_stride == r->q_row);
     sia_status status = check(r, batch, dense && !io->entropy && !io->mass, err);
     if (status) return status;
-    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
     int64_t heads = r->attention->config.heads;
     forward_call call = {io, io->lse ? io->lse : r->all_lse};
     memset(io->out, 0, (size_t)(batch * r->n * r->q_row) * sizeof(float));
     for (int64_t i = 0; i < batch * r->n * heads; i++) call.lse[i] = -INFINITY;
-    block keys = {(float *)io->k, (float *)io->v};
-    for (int step = 0; !status && step < size; step++) {
-        passage under_way = {0};
-        if (step + 1 < size) {
-            status = start_in(r, &under_way, r->room[step % 2], block_bytes(r, batch, rank - step - 1),
-                              SIA_TAG_RING, err);
-            if (!status)
-                status =
-                    start_out(r, &under_way, keys, block_bytes(r, batch, rank - step), SIA_TAG_RING, err);
-        }
-        if (!status) status = over_pairs(r, batch, rank - step, keys, &under_way, forward_pair, &call, err);
-        if (!status) status = wait_both(r, under_way.in, err);
-        if (!status) status = wait_both(r, under_way.out, err);
-        keys = r->room[step % 2];
-    }
-    return status;
+    return over_turns(r, batch, forward_turn, &call, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ backward */
@@ -340,16 +411,13 @@ static sia_status backward_pair(sia_ring *r, void *context, const pair *p, block
 
 /* What the ranks before this one found for the block, and this rank's share, go on to the next; what comes in is for
  * the block of the step that follows, and after the last step it is this rank's own. */
-static sia_status pass_sums(sia_ring *r, int64_t batch, const sia_backward *io, int step, passage *p,
-                            sia_error *err) {
-    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
-    size_t bytes = block_bytes(r, batch, rank - step);
+static sia_status pass_sums(sia_ring *r, const turn *t, int step, passage *p, sia_error *err) {
+    int rank = sia_comm_rank(r->c);
+    size_t bytes = block_bytes(r, t, rank - step);
     block sums = r->sums[step % 2], after = r->sums[(step + 1) % 2];
-    block own = {io->d_k, io->d_v};
     sia_status status = wait_both(r, p->in, err);
     if (!status) status = wait_both(r, p->out, err); /* `after` is free again */
     if (status) return status;
-    if (size == 1) sums = own;
     if (step == 0) {
         memcpy(sums.a, r->share.a, bytes);
         memcpy(sums.b, r->share.b, bytes);
@@ -357,31 +425,41 @@ static sia_status pass_sums(sia_ring *r, int64_t batch, const sia_backward *io, 
         add(sums.a, r->share.a, (int64_t)(bytes / sizeof(float)));
         add(sums.b, r->share.b, (int64_t)(bytes / sizeof(float)));
     }
-    if (size == 1) return SIA_OK;
+    if (sia_comm_size(r->c) == 1) return SIA_OK;
     status = start_out(r, p, sums, bytes, SIA_TAG_RING_BACK, err);
-    if (!status)
-        status = start_in(r, p, step + 1 == size ? own : after, block_bytes(r, batch, rank - step - 1),
-                          SIA_TAG_RING_BACK, err);
-    return status;
+    if (status) return status;
+    return start_in(r, p, after, block_bytes(r, t, rank - step - 1), SIA_TAG_RING_BACK, err);
 }
 
-static sia_status backward_step(sia_ring *r, int64_t batch, const sia_backward *io, int step, block keys,
-                                passage *sums, sia_error *err) {
-    int rank = sia_comm_rank(r->c), size = sia_comm_size(r->c);
+static sia_status backward_step(sia_ring *r, const turn *t, const sia_backward *io, int step, passage *sums,
+                                sia_error *err) {
+    int origin = sia_comm_rank(r->c) - step;
     passage under_way = {0};
-    sia_status status = SIA_OK;
-    if (step + 1 < size) {
-        status = start_in(r, &under_way, r->room[step % 2], block_bytes(r, batch, rank - step - 1),
-                          SIA_TAG_RING, err);
-        if (!status)
-            status = start_out(r, &under_way, keys, block_bytes(r, batch, rank - step), SIA_TAG_RING, err);
-    }
-    memset(r->share.a, 0, block_bytes(r, batch, rank - step));
-    memset(r->share.b, 0, block_bytes(r, batch, rank - step));
-    if (!status) status = over_pairs(r, batch, rank - step, keys, &under_way, backward_pair, (void *)io, err);
-    if (!status) status = pass_sums(r, batch, io, step, sums, err);
+    sia_status status = start_keys(r, t, step, &under_way, err);
+    memset(r->share.a, 0, block_bytes(r, t, origin));
+    memset(r->share.b, 0, block_bytes(r, t, origin));
+    if (!status)
+        status = over_pairs(r, t, origin, r->room[step % 2], &under_way, backward_pair, (void *)io, err);
+    if (!status) status = pass_sums(r, t, step, sums, err);
     if (!status) status = wait_both(r, under_way.in, err);
     return status ? status : wait_both(r, under_way.out, err);
+}
+
+static sia_status backward_turn(sia_ring *r, const turn *t, const void *context, sia_error *err) {
+    const sia_backward *io = context;
+    int size = sia_comm_size(r->c);
+    passage sums = {0};
+    sia_status status = SIA_OK;
+    move_own(r, t, (float *)io->k, r->room[0].a, true);
+    move_own(r, t, (float *)io->v, r->room[0].b, true);
+    for (int step = 0; !status && step < size; step++) status = backward_step(r, t, io, step, &sums, err);
+    if (!status) status = wait_both(r, sums.in, err);
+    if (!status) status = wait_both(r, sums.out, err);
+    if (status) return status;
+    block home = r->sums[size == 1 ? 0 : size % 2];
+    move_own(r, t, io->d_k, home.a, false);
+    move_own(r, t, io->d_v, home.b, false);
+    return SIA_OK;
 }
 
 sia_status sia_ring_backward(sia_ring *r, int64_t batch, const sia_backward *io, sia_error *err) {
@@ -390,17 +468,10 @@ sia_status sia_ring_backward(sia_ring *r, int64_t batch, const sia_backward *io,
                  (!io->out_stride || io->out_stride == r->q_row);
     sia_status status = check(r, batch, dense, err);
     if (status) return status;
-    int size = sia_comm_size(r->c), heads = r->attention->config.heads;
-    block keys = {(float *)io->k, (float *)io->v};
-    passage sums = {0};
+    int heads = r->attention->config.heads;
     memset(io->d_q, 0, (size_t)(batch * r->n * r->q_row) * sizeof(float));
     memset(r->dlogn_sums, 0, (size_t)heads * sizeof(double));
-    for (int step = 0; !status && step < size; step++) {
-        status = backward_step(r, batch, io, step, keys, &sums, err);
-        keys = r->room[step % 2];
-    }
-    if (!status) status = wait_both(r, sums.in, err);
-    if (!status) status = wait_both(r, sums.out, err);
+    status = over_turns(r, batch, backward_turn, io, err);
     for (int h = 0; !status && io->d_logn && h < heads; h++) io->d_logn[h] = (float)r->dlogn_sums[h];
     return status;
 }

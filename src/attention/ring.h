@@ -4,7 +4,7 @@
  * with its queries, keys and values.
  *
  *     sia_ring *ring;
- *     sia_ring_create(&ring, a, comm, batch, length, true, err);
+ *     sia_ring_create(&ring, a, comm, &(sia_ring_plan){.batch = 4, .length = 65536, .backward = true}, err);
  *     int64_t n = sia_ring_positions(ring);                      of this rank; arrays below are [batch, n, ...]
  *     sia_ring_forward(ring, batch, &io, err);
  *     sia_ring_backward(ring, batch, &io, err);
@@ -12,7 +12,8 @@
  * The positions are cut into 2 R chunks, and rank r holds chunks r and 2 R - 1 - r, in this order: an early one, which
  * sees little, and a late one, which sees much. So each rank has the same work in each of the R steps: its own keys
  * first, then those of the rank before it, and so on round the ring. While one block of keys and values is attended to,
- * it is sent on and the next one comes in. Partial results are merged by their log sums,
+ * it is sent on and the next one comes in. Long chunks go round in slices, one after the other, so that blocks on their
+ * way take no more memory for a longer sequence. Partial results are merged by their log sums,
  *
  *     lse = log(e^l1 + e^l2)        out = e^(l1 - lse) out1 + e^(l2 - lse) out2
  *
@@ -34,10 +35,16 @@ sia_ring_part sia_ring_part_of(int64_t length, int ranks, int rank);
 
 typedef struct sia_ring sia_ring;
 
-/* For up to `batch` sequences of `length` tokens in all; backward: both passes. Borrows a and c. Every rank of c calls
- * this and all that follows in the same order. A length below 2 R is SIA_ARGUMENT. */
-sia_status sia_ring_create(sia_ring **ring, const sia_attention *a, sia_comm *c, int64_t batch,
-                           int64_t length, bool backward, sia_error *err);
+typedef struct sia_ring_plan {
+    int64_t batch, length; /* for up to `batch` sequences of `length` tokens in all */
+    bool backward;         /* both passes */
+    int64_t piece;         /* positions of a slice, at most; 0: as many as are fast */
+} sia_ring_plan;
+
+/* Borrows a and c. Every rank of c calls this and all that follows in the same order. A length below 2 R is
+ * SIA_ARGUMENT. */
+sia_status sia_ring_create(sia_ring **ring, const sia_attention *a, sia_comm *c, const sia_ring_plan *plan,
+                           sia_error *err);
 void sia_ring_destroy(sia_ring *ring); /* NULL is fine */
 
 int64_t sia_ring_positions(const sia_ring *ring);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -200,6 +201,38 @@ static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) 
     return status;
 }
 
+/* Weights that were trained otherwise differ everywhere: the first of each tensor tell. */
+static void mark_model(const sia_model *m, char sum[SIA_SHA256_TEXT]) {
+    enum { FLOATS = 1024 };
+    struct {
+        char before[SIA_SHA256_TEXT], name[64];
+        int64_t rows, columns;
+        float values[FLOATS];
+    } look;
+    (void)sia_sha256("", 0, sum);
+    for (int i = 0; i < sia_model_tensors(m); i++) {
+        sia_tensor t = sia_model_tensor(m, i);
+        int64_t count = t.rows * t.columns < FLOATS ? t.rows * t.columns : FLOATS;
+        memset(&look, 0, sizeof look);
+        memcpy(look.before, sum, sizeof look.before);
+        (void)snprintf(look.name, sizeof look.name, "%s", t.name);
+        look.rows = t.rows;
+        look.columns = t.columns;
+        memcpy(look.values, t.value, (size_t)count * sizeof(float));
+        (void)sia_sha256(&look, sizeof look, sum);
+    }
+}
+
+/* Ranks that found another model or other text under the names that they were given are refused. */
+static sia_status same_everywhere(const job *j, sia_error *err) {
+    char text[SIA_SHA256_TEXT + SIA_SCHEME_NAME + 1];
+    if (sia_comm_size(cli_ranks()) == 1) return SIA_OK;
+    mark_model(j->model.m, text);
+    (void)snprintf(text + strlen(text), sizeof text - strlen(text), " %s", j->scheme);
+    sia_status status = sia_comm_same(cli_ranks(), "model", text, err);
+    return status ? status : sia_corpus_same(cli_ranks(), "text", j->text.corpus, err);
+}
+
 static int run(const cli_args *args) {
     char **operands, scheme[SIA_SCHEME_NAME];
     if (cli_operands(args, &operands) != 1)
@@ -214,6 +247,7 @@ static int run(const cli_args *args) {
                                        (int)cli_int(args, "threads"), &err);
     if (!status) status = prepare(&j, scheme, &err);
     status = sia_comm_agree(cli_ranks(), status, &err);
+    if (!status) status = same_everywhere(&j, &err);
     if (!status) status = evaluate(&j, &err);
     sia_windows_destroy(j.windows);
     sia_eval_text_close(&j.text);

@@ -82,6 +82,25 @@ void cli_command_line(const cli_args *args, char *text, size_t room) {
     }
 }
 
+char *cli_choices(const cli_args *args) {
+    static const char *const own[] = {"threads", "timeout", "quiet", "json"};
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to) return NULL;
+    fprintf(to, "%s", args->command->name);
+    for (int i = 0; i < args->operand_count; i++) fprintf(to, "\n%s", args->operands[i]);
+    for (int i = 0; args->command->options[i].name; i++) {
+        const char *name = args->command->options[i].name;
+        bool decides = args->value[i] != NULL;
+        for (size_t j = 0; j < sizeof own / sizeof *own; j++) decides = decides && strcmp(name, own[j]) != 0;
+        if (decides) fprintf(to, "\n--%s=%s", name, args->value[i]);
+    }
+    if (fclose(to) == 0) return text;
+    free(text);
+    return NULL;
+}
+
 int cli_operands(const cli_args *args, char ***operands) {
     *operands = args->operands;
     return args->operand_count;
@@ -96,15 +115,18 @@ int cli_fail(const sia_error *err) {
     return err->status == SIA_ARGUMENT || err->status == SIA_SCHEME ? CLI_USAGE : CLI_FAILED;
 }
 
+/* The last sentence about the usage; what was typed may be a name that the shell found, so it is long. */
+static char usage_sentence[1024];
+
 int cli_usage(const cli_args *args, const char *format, ...) {
     va_list arguments;
-    char sentence[1024];                     /* what was typed may be a name that the shell found */
-    if (!cli_first_rank()) return CLI_USAGE; /* every rank was called alike */
     va_start(arguments, format);
-    (void)vsnprintf(sentence, sizeof sentence, format, arguments);
+    (void)vsnprintf(usage_sentence, sizeof usage_sentence, format, arguments);
     va_end(arguments);
+    /* Mostly every rank was called alike; of options that are wrong elsewhere alone rank 0 hears (cli/ranks.h). */
+    if (!cli_first_rank()) return CLI_USAGE;
     fprintf(stderr, "sia %s: %s\nTry 'sia %s --help'.\n", args->command->name,
-            sia_harmless(sentence, strlen(sentence), ""), args->command->name);
+            sia_harmless(usage_sentence, strlen(usage_sentence), ""), args->command->name);
     return CLI_USAGE;
 }
 
@@ -281,7 +303,7 @@ static int run_command(int argc, char **argv) {
         }
     cli_args args = {.command = command};
     int code = parse(&args, argc - words, argv + words);
-    if (code == CLI_DONE && command->ranks) code = cli_ranks_start(cli_int(&args, "timeout"));
+    if (command->ranks) code = cli_ranks_start(&args, code, usage_sentence);
     return code == CLI_DONE ? command->run(&args) : code;
 }
 

@@ -72,6 +72,10 @@ int cli_operands(const cli_args *args, char ***operands); /* their number */
 /* The command as it was given, to be run again: operands first, then options in the order of the table. */
 void cli_command_line(const cli_args *args, char *text, size_t room);
 
+/* What decides about the result, as text, to be compared between ranks: the command, its operands, its options but for
+ * threads, timeout and what is shown. Freed with free; NULL: no memory. */
+char *cli_choices(const cli_args *args);
+
 /* Lets stdout out now, before a long computation or a line on stderr. What goes wrong is said at the end. */
 void cli_flush(void);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
 #include "cli/progress.h"
@@ -33,7 +34,12 @@ bool cli_first_rank(void) {
 
 bool cli_ranks_tell(char prefix[32]) {
     prefix[0] = 0;
-    if (sia_comm_size(ranks.comm) == 1) return cli_first_rank() || sia_launched() == 1;
+    if (sia_comm_size(ranks.comm) == 1) {
+        if (cli_first_rank() || sia_launched() == 1) return true;
+        /* Processes that do not know of each other: the end of this one must not be that of the one that tells. */
+        (void)nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        return false;
+    }
     if (sia_comm_agreed(ranks.comm)) return cli_first_rank();
     ranks.alone = true;
     /* Often all ranks have met the same, on their own: a wrong option. Then rank 0 tells it, and ends the job before the
@@ -54,12 +60,28 @@ static sia_status same_build(sia_error *err) {
     return sia_comm_same(ranks.comm, "build of the program", text, err);
 }
 
-int cli_ranks_start(int64_t timeout) {
+/* One command on all ranks, which all could read. */
+static sia_status same_command(const cli_args *args, int code, const char *sentence, sia_error *err) {
+    char *choices = cli_choices(args);
+    sia_status status = choices ? SIA_OK : sia_fail_memory(err, 4096, "options");
+    if (code) status = sia_fail(err, SIA_ARGUMENT, "%s", sentence);
+    status = sia_comm_agree(ranks.comm, status, err);
+    if (!status) status = sia_comm_same(ranks.comm, "command line", choices, err);
+    free(choices);
+    return status;
+}
+
+int cli_ranks_start(const cli_args *args, int code, const char *sentence) {
     sia_error err;
-    sia_status status = sia_mpi_start(&ranks.comm, (double)timeout, &err);
+    sia_status status = sia_mpi_start(&ranks.comm, (double)cli_int(args, "timeout"), &err);
     ranks.started = true;
-    if (!status && sia_comm_size(ranks.comm) > 1) status = same_build(&err);
+    if (!status && sia_comm_size(ranks.comm) > 1) {
+        status = same_build(&err);
+        if (!status) status = same_command(args, code, sentence, &err);
+    }
+    if (code && cli_first_rank()) return code; /* which it has told */
     if (status) return cli_fail(&err);
+    if (code) return code;
     if (cli_first_rank()) return CLI_DONE;
     /* Results are rank 0's to print; stderr stays open for what goes wrong. */
     cli_progress_silence();

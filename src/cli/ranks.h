@@ -23,8 +23,10 @@
     {"context-parallel", CLI_INT, "R", "1", "so many ranks divide each sequence among them", 1, 65536}
 /* clang-format on */
 
-/* Starts MPI where a launcher started us; refuses ranks of different builds. CLI_DONE or an exit code. */
-int cli_ranks_start(int64_t timeout);
+/* Starts MPI where a launcher started us; refuses ranks of different builds, and ranks that were called for something
+ * else. code: what parsing came to, with the sentence of a failure: if it failed on any rank, no rank goes on.
+ * Returns CLI_DONE or an exit code. */
+int cli_ranks_start(const cli_args *args, int code, const char *sentence);
 
 /* The last call of the program: ends the job, and returns the exit code. */
 int cli_ranks_end(int code);

@@ -162,12 +162,31 @@ static sia_status mpi_test(void *context, sia_request *request, bool *done, sia_
 /* A launcher's environment without a size of the job, such as PMIx alone, still means a launcher. */
 static bool under_launcher(void) { return sia_launched() > 1 || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
 
+/* MPI_Init waits for all ranks, and not every launcher ends a job of which one was gone before it. */
+static void *start_watch(void *seconds) {
+    static const char sentence[] = "sia: MPI does not start: not all ranks are there\n";
+    (void)nanosleep(&(struct timespec){.tv_sec = *(const time_t *)seconds}, NULL);
+    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    _exit(1);
+}
+
+static int start_in_time(double timeout, int *given) {
+    static time_t seconds;
+    pthread_t watch;
+    seconds = (time_t)timeout + 1;
+    bool watched = pthread_create(&watch, NULL, start_watch, &seconds) == 0;
+    int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, given);
+    if (!watched) return code;
+    (void)pthread_cancel(watch);
+    (void)pthread_join(watch, NULL);
+    return code;
+}
+
 sia_status sia_mpi_start(sia_comm **c, double timeout, sia_error *err) {
     *c = NULL;
     if (!under_launcher()) return SIA_OK;
     int given, rank, size;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) != MPI_SUCCESS)
-        return sia_fail(err, SIA_LOST, "MPI does not start");
+    if (start_in_time(timeout, &given) != MPI_SUCCESS) return sia_fail(err, SIA_LOST, "MPI does not start");
     (void)MPI_Comm_dup(MPI_COMM_WORLD, &world);
     (void)MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     (void)MPI_Comm_rank(world, &rank);
@@ -213,6 +232,8 @@ void sia_mpi_end(sia_comm *c, bool clean, int code) {
         (void)pthread_join(watch, NULL);
         return;
     }
+    /* A launcher that ends the job at once may not have read what this rank said last. */
+    (void)nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
     enter();
     (void)MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
@@ -223,6 +244,7 @@ const char *sia_mpi_library(void) {
     int length = 0;
     if (MPI_Get_library_version(name, &length) != MPI_SUCCESS) return "unknown";
     name[strcspn(name, ",\n")] = 0;
+    for (char *tab = name; (tab = strchr(tab, '\t'));) *tab = ' '; /* MPICH's */
     return name;
 }
 

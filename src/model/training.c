@@ -105,8 +105,8 @@ sia_status sia_training_create(sia_training **t, sia_model *m, int64_t batch, in
 static sia_status take_positions(sia_training *t, const sia_training_plan *plan, sia_error *err) {
     t->length = plan->length;
     if (sia_comm_size(plan->ring) > 1) {
-        sia_status status = sia_ring_create(&t->ring, t->m->attention, plan->ring, plan->batch, plan->length,
-                                            !plan->forward_only, err);
+        sia_ring_plan ring = {.batch = plan->batch, .length = plan->length, .backward = !plan->forward_only};
+        sia_status status = sia_ring_create(&t->ring, t->m->attention, plan->ring, &ring, err);
         if (status) return status;
         t->length = sia_ring_positions(t->ring);
     }

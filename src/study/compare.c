@@ -629,6 +629,8 @@ static sia_status open_study(study *s, sia_error *err) {
         status = sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
     if (!status) status = read_finished(s, err);
     status = sia_comm_agree(s->comm, status, err);
+    if (!status) status = sia_corpus_same(s->comm, "text to train on", s->data.train, err);
+    if (!status) status = sia_corpus_same(s->comm, "text to validate on", s->data.val, err);
     if (!status && first && json_object_size(s->finished) == 0) status = write_header(s, err);
     return status;
 }

@@ -13,6 +13,8 @@
 #include "base/folder.h"
 #include "base/harmless.h"
 #include "base/json.h"
+#include "base/memory.h"
+#include "base/sha256.h"
 #include "data/inputs.h"
 #include "data/pack.h"
 #include "data/source.h"
@@ -185,6 +187,45 @@ sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, 
         path ? sia_tokenizer_save(t, path, err) : sia_fail_memory(err, strlen(folder), "path");
     free(path);
     return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ ranks */
+
+/* Checksums of places, one after the other: each is that of the tokens and of the one before. */
+enum { PLACES = 64, PLACE_TOKENS = 65536 };
+typedef struct look {
+    char before[SIA_SHA256_TEXT];
+    uint32_t ids[PLACE_TOKENS];
+} look;
+
+static sia_status sum_of(const sia_corpus *c, char sum[SIA_SHA256_TEXT], sia_error *err) {
+    look *l = sia_alloc(1, sizeof *l);
+    if (!l) return sia_fail_memory(err, sizeof *l, "a look at the text");
+    int64_t tokens = sia_corpus_tokens(c), whole = (tokens + PLACE_TOKENS - 1) / PLACE_TOKENS;
+    int64_t places = whole < PLACES ? whole : PLACES;
+    sia_status status = SIA_OK;
+    (void)sia_sha256("", 0, sum);
+    for (int64_t i = 0; !status && i < places; i++) {
+        int64_t first = i * whole / places * PLACE_TOKENS;
+        int64_t count = tokens - first < PLACE_TOKENS ? tokens - first : PLACE_TOKENS;
+        memset(l->ids, 0, sizeof l->ids);
+        memcpy(l->before, sum, sizeof l->before);
+        status = sia_corpus_read(c, first, count, l->ids, err);
+        (void)sia_sha256(l, sizeof *l, sum);
+    }
+    sia_free(l);
+    return status;
+}
+
+sia_status sia_corpus_same(sia_comm *comm, const char *what, const sia_corpus *c, sia_error *err) {
+    char sum[SIA_SHA256_TEXT] = "", text[SIA_SHA256_TEXT + 64] = "none";
+    if (sia_comm_size(comm) == 1) return SIA_OK;
+    sia_status status = c ? sum_of(c, sum, err) : SIA_OK;
+    if (c)
+        (void)snprintf(text, sizeof text, "%s %lld %u", sum, (long long)sia_corpus_tokens(c),
+                       sia_corpus_vocabulary(c));
+    status = sia_comm_agree(comm, status, err);
+    return status ? status : sia_comm_same(comm, what, text, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ preparing */

@@ -18,7 +18,6 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
-#include "base/sha256.h"
 #include "model/validation.h"
 #include "train/gather.h"
 #include "train/model_file.h"
@@ -453,32 +452,17 @@ static sia_status begin_other(state *s, const char *text, sia_error *err) {
     return status;
 }
 
-/* The data as this rank sees it: its size, and some of its tokens. */
-enum { DATA_TEXT = 2 * SIA_SHA256_TEXT };
-static sia_status data_text(const state *s, char text[DATA_TEXT], sia_error *err) {
-    enum { LOOKS = 64, TOKENS = 256 };
-    uint32_t ids[LOOKS][TOKENS] = {{0}};
-    char sum[SIA_SHA256_TEXT];
-    const sia_corpus *corpus = s->data->train;
-    int64_t tokens = sia_corpus_tokens(corpus), count = tokens < TOKENS ? tokens : TOKENS;
-    sia_status status = SIA_OK;
-    for (int64_t i = 0; !status && i < LOOKS; i++)
-        status = sia_corpus_read(corpus, (tokens - count) / LOOKS * i, count, ids[i], err);
-    (void)snprintf(text, DATA_TEXT, "%s %" PRId64 " %u", sia_sha256(ids, sizeof ids, sum), tokens,
-                   sia_corpus_vocabulary(corpus));
-    return status;
-}
-
-/* One run on all ranks, or none. */
+/* One run on all ranks, or none. What is validated on may be missing, but then on all. */
 static sia_status check_same(state *s, sia_error *err) {
-    char data[DATA_TEXT] = "", *settings = NULL;
+    char *settings = NULL;
     if (sia_comm_size(s->comm) == 1) return SIA_OK;
-    sia_status status = data_text(s, data, err);
-    if (!status && !(settings = json_line(sia_settings_json(&s->settings))))
+    sia_status status = SIA_OK;
+    if (!(settings = json_line(sia_settings_json(&s->settings))))
         status = sia_fail_memory(err, 4096, "settings");
     status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_comm_same(s->comm, "configuration", settings, err);
-    if (!status) status = sia_comm_same(s->comm, "text to train on", data, err);
+    if (!status) status = sia_corpus_same(s->comm, "text to train on", s->data->train, err);
+    if (!status) status = sia_corpus_same(s->comm, "text to validate on", s->data->val, err);
     free(settings);
     return status;
 }

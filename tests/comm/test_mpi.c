@@ -154,21 +154,56 @@ static void refusals(void **state) {
         if (!found) fail_msg("%s: want '%s' in: %s", cases[i].line, cases[i].says, said_text);
         if (strstr(found + 1, cases[i].says)) fail_msg("%s: said twice: %s", cases[i].line, said_text);
     }
-    /* Two ranks that were not called alike. */
-    char command[1024];
-    (void)snprintf(
-        command, sizeof command,
-        "%s -n 1 $SIA train --out no --steps 5 --quiet : -n 1 $SIA train --out no --steps 6 --quiet",
-        getenv("MPIRUN"));
+}
+
+/* Two ranks, each with its own command; the job ends with a sentence. */
+static void must_refuse(const char *first, const char *second, const char *says) {
+    char command[1500];
+    (void)snprintf(command, sizeof command, "%s -n 1 %s : -n 1 %s", getenv("MPIRUN"), first, second);
     assert_int_not_equal(run_command(command, said_text, sizeof said_text), 0);
-    must_say("sia: rank 1: it has another configuration than rank 0");
-    (void)snprintf(
-        command, sizeof command,
-        "cp $SIA other; echo >>other; %s -n 1 $SIA train --out no --steps 5 --quiet : -n 1 ./other train "
-        "--out no --steps 5 --quiet",
-        getenv("MPIRUN"));
+    must_say(says);
+}
+
+/* Two ranks with one command, in folders of their own: d0 and d1. */
+static void must_refuse_in_folders(const char *line, const char *says) {
+    char command[1500];
+    (void)snprintf(command, sizeof command,
+                   "%s -n 2 sh -c 'cd d$OMPI_COMM_WORLD_RANK$PMI_RANK; exec $SIA %s --quiet --threads 1'",
+                   getenv("MPIRUN"), line);
     assert_int_not_equal(run_command(command, said_text, sizeof said_text), 0);
-    must_say("sia: rank 1: it has another build of the program than rank 0");
+    must_say(says);
+}
+
+static void other_commands(void **state) {
+    (void)state;
+    const char *other = "sia: rank 1: it has another command line than rank 0";
+    must_refuse("$SIA train --out no --steps 5", "$SIA train --out no --steps 6", other);
+    must_refuse("$SIA train --out no a.txt", "$SIA train --out no b.txt", other);
+    must_refuse("$SIA train --out no --context-parallel 2", "$SIA train --out no", other);
+    must_refuse("$SIA eval one --lengths 1x", "$SIA eval one --lengths 2x", other);
+    must_refuse("$SIA compare --out no", "$SIA compare --out no --seeds 2", other);
+    must_refuse("$SIA needle one --out no", "$SIA needle one --out no --rate 1",
+                "sia: rank 1: unknown option --rate");
+    assert_int_equal(run_command("cp $SIA other; echo >>other", said_text, sizeof said_text), 0);
+    must_refuse("$SIA train --out no", "./other train --out no",
+                "sia: rank 1: it has another build of the program than rank 0");
+    /* A launcher may not mind that a rank is gone before MPI has begun. */
+    must_refuse("$SIA train --out no --timeout 2", "true", "sia: MPI does not start");
+}
+
+/* The same names, and other things behind them. */
+static void other_files(void **state) {
+    (void)state;
+    const char *make = "mkdir d0 d1; cp one/config.json d0/c.json; sed 's/\"steps\": 50/\"steps\": 49/' "
+                       "one/config.json >d1/c.json; cp -r one d0/m; cp -r logn d1/m; "
+                       "seq 5000 >d0/t.txt; seq 4999 >d1/t.txt; echo 6000 >>d1/t.txt";
+    assert_int_equal(run_command(make, said_text, sizeof said_text), 0);
+    must_refuse_in_folders("train --out ../no --config c.json",
+                           "sia: rank 1: it has another configuration than rank 0");
+    must_refuse_in_folders("eval m --data ../d0/t.txt --join --lengths 1x",
+                           "sia: rank 1: it has another model than rank 0");
+    must_refuse_in_folders("eval ../one --data t.txt --join --lengths 1x",
+                           "sia: rank 1: it has another text than rank 0");
 }
 
 /* -------------------------------------------------------------------------------------- ranks that are gone */
@@ -251,6 +286,8 @@ int main(void) {
         cmocka_unit_test(sequences_divided),
         cmocka_unit_test(another_number),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(other_commands),
+        cmocka_unit_test(other_files),
         cmocka_unit_test(studies),
         cmocka_unit_test(a_rank_dies),
         cmocka_unit_test(a_rank_is_silent),

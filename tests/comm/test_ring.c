@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Attention round a ring against attention in one process: every scheme, lengths that the ranks do not divide, grouped
- * heads, several sequences; forward, all gradients, and the same bits when it is done again. */
+ * heads, several sequences, chunks that travel whole and in slices; forward, all gradients, and the same bits when it is
+ * done again. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,6 +22,7 @@ static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
 typedef struct ring_case {
     int ranks, heads, kv_heads, head_dim;
     int64_t batch, length;
+    int64_t piece;
 } ring_case;
 
 typedef enum array { Q, K, V, D_OUT, OUT, LSE, D_Q, D_K, D_V, ARRAYS } array;
@@ -125,7 +127,8 @@ static void rank_work(sia_comm *c, void *context) {
     sia_error *err = &p->said[rank];
     sia_ring *ring = NULL;
     float *mine[ARRAYS], d_logn[64] = {0};
-    sia_status status = sia_ring_create(&ring, p->a, c, p->c.batch, p->c.length, true, err);
+    sia_ring_plan plan = {.batch = p->c.batch, .length = p->c.length, .backward = true, .piece = p->c.piece};
+    sia_status status = sia_ring_create(&ring, p->a, c, &plan, err);
     for (int i = 0; !status && i < ARRAYS; i++) {
         mine[i] =
             calloc((size_t)(p->c.batch * sia_ring_positions(ring) * row_of(p, (array)i)) + 1, sizeof(float));
@@ -186,10 +189,12 @@ static int check(const char *scheme, ring_case c) {
     return failures;
 }
 
-/* Lengths around tiles and chunks; 2 R tokens is the shortest. */
+/* Lengths around tiles and chunks; 2 R tokens is the shortest. In slices: several sequences a turn (5 = 2 + 2 + 1),
+ * slices of two lengths, slices that are empty on some ranks, slices of one position. */
 static const ring_case cases[] = {
-    {1, 2, 2, 16, 1, 37},  {2, 2, 2, 16, 1, 128}, {2, 4, 2, 32, 2, 101}, {3, 2, 1, 16, 1, 97},
-    {4, 4, 1, 16, 2, 259}, {4, 2, 2, 8, 1, 8},    {4, 1, 1, 8, 3, 13},   {8, 2, 2, 64, 1, 530},
+    {1, 2, 2, 16, 1, 37, 0},  {2, 2, 2, 16, 1, 128, 0}, {2, 4, 2, 32, 2, 101, 0},  {3, 2, 1, 16, 1, 97, 0},
+    {4, 4, 1, 16, 2, 259, 0}, {4, 2, 2, 8, 1, 8, 0},    {4, 1, 1, 8, 3, 13, 0},    {8, 2, 2, 64, 1, 530, 0},
+    {1, 2, 2, 16, 2, 37, 7},  {2, 4, 2, 16, 5, 35, 19}, {3, 4, 1, 16, 2, 259, 20}, {4, 1, 1, 8, 3, 13, 1},
 };
 
 static void every_scheme(void **state) {
@@ -202,9 +207,10 @@ static void every_scheme(void **state) {
 
 static void same_bits(void **state) {
     (void)state;
-    problem one = create("logn+rope", cases[4]), two = create("logn+rope", cases[4]);
-    run_ranks(cases[4].ranks, 60, rank_work, &one);
-    run_ranks(cases[4].ranks, 60, rank_work, &two);
+    ring_case c = {4, 4, 1, 16, 2, 259, 20};
+    problem one = create("logn+rope", c), two = create("logn+rope", c);
+    run_ranks(c.ranks, 60, rank_work, &one);
+    run_ranks(c.ranks, 60, rank_work, &two);
     for (int i = OUT; i < ARRAYS; i++)
         assert_memory_equal(one.ring[i], two.ring[i], (size_t)size_of(&one, (array)i) * sizeof(float));
     destroy(&one);
@@ -234,10 +240,36 @@ static void the_split(void **state) {
         }
 }
 
+/* However long a sequence is, what travels takes no more memory; room for an lse of a caller without one aside. */
+static void little_room(sia_comm *c, void *context) {
+    problem *p = context;
+    size_t bytes[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        sia_ring *ring;
+        sia_ring_plan plan = {.batch = 1, .length = i ? 262144 : 16384, .backward = true};
+        if (sia_ring_create(&ring, p->a, c, &plan, &p->said[sia_comm_rank(c)])) {
+            p->failed++;
+            return;
+        }
+        bytes[i] = sia_ring_bytes(ring) - (size_t)(sia_ring_positions(ring) * p->c.heads) * sizeof(float);
+        sia_ring_destroy(ring);
+    }
+    if (bytes[1] > bytes[0]) p->failed++;
+}
+
+static void memory(void **state) {
+    (void)state;
+    problem p = create("rope", cases[1]);
+    run_ranks(2, 60, little_room, &p);
+    assert_int_equal(p.failed, 0);
+    destroy(&p);
+}
+
 static void too_short(sia_comm *c, void *context) {
     sia_ring *ring;
     problem *p = context;
-    sia_status status = sia_ring_create(&ring, p->a, c, 1, 7, false, &p->said[sia_comm_rank(c)]);
+    sia_status status = sia_ring_create(&ring, p->a, c, &(sia_ring_plan){.batch = 1, .length = 7},
+                                        &p->said[sia_comm_rank(c)]);
     if (status != SIA_ARGUMENT || ring) p->failed++;
 }
 
@@ -252,6 +284,7 @@ static void errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_split), cmocka_unit_test(every_scheme),
-                                       cmocka_unit_test(same_bits), cmocka_unit_test(errors)};
+                                       cmocka_unit_test(same_bits), cmocka_unit_test(memory),
+                                       cmocka_unit_test(errors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

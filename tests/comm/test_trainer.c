@@ -253,7 +253,8 @@ static void refusals(void **state) {
 typedef struct texts {
     sia_tokenizer *tokenizer;
     const char *folder;
-    bool other; /* the last rank has another text */
+    bool other;     /* the last rank has another text */
+    bool other_val; /* and to validate on */
     sia_status status[MOST_RANKS];
     sia_error said[MOST_RANKS];
 } texts;
@@ -268,7 +269,8 @@ static void run_of_rank(sia_comm *c, void *context) {
     sia_train_data data = {.tokenizer = t->tokenizer, .description = json_pack("{s:s}", "kind", "generated")};
     uint64_t seed = t->other && rank == sia_comm_size(c) - 1 ? 2 : 1;
     if (sia_corpus_generate(&data.train, t->tokenizer, seed, 0, 2, 400, 1, NULL)) abort();
-    if (sia_corpus_generate(&data.val, t->tokenizer, 3, 100, 2, 400, 1, NULL)) abort();
+    uint64_t val_seed = t->other_val && rank == sia_comm_size(c) - 1 ? 4 : 3;
+    if (sia_corpus_generate(&data.val, t->tokenizer, val_seed, 100, 2, 400, 1, NULL)) abort();
     sia_train_job run = {.folder = t->folder, .settings = &s, .data = &data, .threads = 1, .comm = c};
     t->status[rank] = sia_train(&run, &t->said[rank]);
     sia_corpus_close(data.train);
@@ -295,6 +297,10 @@ static void whole_runs(void **state) {
         assert_string_equal(t.said[r].text, "rank 2: it has another text to train on than rank 0");
     }
     t.other = false;
+    t.other_val = true;
+    run_ranks(3, 60, run_of_rank, &t);
+    assert_string_equal(t.said[1].text, "rank 2: it has another text to validate on than rank 0");
+    t.other_val = false;
     t.folder = run;
     run_ranks(3, 60, run_of_rank, &t);
     for (int r = 0; r < 3; r++)
