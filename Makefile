@@ -13,9 +13,12 @@ DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrin
 # And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip
 
-.PHONY: all help deps deps-dev configure demo test test-all bench bench-peer python fuzz check-all lint analyze coverage mutants soak format install deb clean
+.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer python fuzz check-all lint analyze coverage mutants soak format install deb clean
 
-all: configure ## build the library and the program
+all: configure ## build the library and the program, build/release/sia
+	@cmake --build $(BUILD) --target pages sia_shared sia_static
+
+everything: configure
 	@cmake --build $(BUILD)
 
 help: ## what there is
@@ -32,11 +35,11 @@ configure: deps
 	  || { cat $(BUILD).log; exit 1; }
 
 DEMO ?= demo
-demo: configure ## train every scheme short, see it long: a table, and the report in demo/ (about 6 minutes on two cores)
+demo: configure ## train the schemes short, see them long: a table, and the report in demo/ (about 7 minutes on two cores)
 	@cmake --build $(BUILD) --target sia
 	@sh cmake/demo.sh $(BUILD)/sia $(DEMO)
 
-test: all ## build and run the tests
+test: everything ## build and run the tests
 	@ctest --preset $(PRESET) -j 2
 
 test-all: deps-dev ## the tests with gcc, clang and each sanitizer, and valgrind
@@ -62,7 +65,7 @@ fuzz: deps-dev configure ## run the fuzz targets, FUZZ_S (60) seconds each; what
 	  $$target -max_total_time=$(FUZZ_S) -max_len=16384 -verbosity=0 -print_final_stats=1 \
 	    build/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
 
-check-all: deps-dev all fuzz ## what takes too long for 'make test': every fault, a kill at every system call, the fuzz targets
+check-all: deps-dev everything fuzz ## what takes too long for 'make test': every fault, a kill at every system call, the fuzz targets
 	@$(BUILD)/tests/faults/test_faults --all
 	@$(BUILD)/tests/faults/test_kill --all
 
@@ -73,22 +76,23 @@ analyze: deps-dev configure ## gcc -fanalyzer and scan-build, a file at a time: 
 	@sh cmake/analyze.sh
 
 coverage: deps-dev ## lines and branches that the tests reach, by folder; what none reaches: build/coverage/unreached.txt
-	@$(MAKE) --no-print-directory all PRESET=coverage
+	@$(MAKE) --no-print-directory everything PRESET=coverage
 	@sh cmake/coverage.sh build/coverage "-j 2"
 
 MUTANTS ?= 200
-mutants: all ## change the kernels MUTANTS (200) times, a sign, an offset or a bound each: the tests must notice
+mutants: everything ## change the kernels MUTANTS (200) times, a sign, an offset or a bound each: the tests must notice
 	@python3 tests/mutate.py --build $(BUILD) --count $(MUTANTS) $(MUTATE_ARGS)
 
 SOAK_S ?= 1800
-soak: all ## training, evaluation, generation and random calls for SOAK_S (1800) seconds: flat memory, the same bits
+soak: everything ## training, evaluation, generation and random calls for SOAK_S (1800) seconds: flat memory, the same bits
 	@$(BUILD)/tests/soak/soak $(SOAK_S)
 
 format: ## put every source file into the project's format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all ## install to PREFIX (and DESTDIR)
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@cmake $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >$(BUILD).log # sia.pc names the prefix
+	@cmake --install $(BUILD)
 
 deb: deps ## a Debian package, in build/; tests/deb.sh tries it
 	@sh cmake/deps.sh dpkg-dev

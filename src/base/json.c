@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,4 +64,37 @@ json_t *sia_json_text(const char *text) {
     }
     free(copy);
     return made;
+}
+
+static void value_text(const json_t *value, char room[static 48]) {
+    size_t used =
+        value ? json_dumpb(value, room, 47, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6)) : 0;
+    if (used && used <= 47)
+        room[used] = 0;
+    else
+        strcpy(room, value ? "something long" : "nothing");
+}
+
+static bool find_difference(const json_t *then, const json_t *now, char room[static 160]) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)now, key, value) {
+        const json_t *before = json_object_get(then, key);
+        char was[48], is[48];
+        if (json_equal(before, value)) continue;
+        if (json_is_object(before) && json_is_object(value)) {
+            if (find_difference(before, value, room)) return true;
+            continue;
+        }
+        value_text(before, was);
+        value_text(value, is);
+        (void)snprintf(room, 160, "%.40s %s, not %s", key, was, is);
+        return true;
+    }
+    return false;
+}
+
+const char *sia_json_difference(const json_t *then, const json_t *now, char room[static 160]) {
+    if (!find_difference(then, now, room)) strcpy(room, "other settings");
+    return room;
 }

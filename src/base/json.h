@@ -30,6 +30,10 @@ sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t 
 void sia_json_set(json_t **to, const char *key, json_t *value);
 void sia_json_push(json_t **to, json_t *value);
 
+/* The first setting of `now` that `then` has otherwise, as words, "steps 500, not 9"; "other settings" when only
+ * `then` has it. Objects are looked into. */
+const char *sia_json_difference(const json_t *then, const json_t *now, char room[static 160]);
+
 /* A text; bytes that are no UTF-8 become question marks. NULL without memory. */
 json_t *sia_json_text(const char *text);
 

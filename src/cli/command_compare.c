@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/folder.h"
 #include "base/json.h"
@@ -128,26 +129,25 @@ static void print_table(const table *t) {
         errors = errors || t->rows[i].seeds > 1;
         variants = variants || t->rows[i].variant[0];
     }
-    fprintf(stderr, "\n%-12s %s", "scheme", variants ? "variant        " : "");
+    printf("%-12s %s", "scheme", variants ? "variant        " : "");
     for (int i = 0; t->multiples[i]; i++)
-        fprintf(stderr, "%*s loss at %2lldx%s", errors ? 4 : 0, "", (long long)t->multiples[i],
-                errors ? "    " : " ");
-    fputc('\n', stderr);
+        printf("%*s loss at %2lldx%s", errors ? 4 : 0, "", (long long)t->multiples[i], errors ? "    " : " ");
+    putchar('\n');
     for (const row *r = t->rows; r < t->rows + t->count; r++) {
-        fprintf(stderr, "%-12s ", r->scheme);
-        if (variants) fprintf(stderr, "%-15s", r->variant);
+        printf("%-12s ", r->scheme);
+        if (variants) printf("%-15s", r->variant);
         for (int i = 0; t->multiples[i]; i++) {
             bool best = true;
             for (int other = 0; other < t->count; other++)
                 best = best && mean_of(r, i) <= mean_of(&t->rows[other], i);
-            fprintf(stderr, "      %.3f%s", mean_of(r, i), best ? "*" : " ");
-            if (errors) fprintf(stderr, " +-%.3f", error_of(r, i));
+            printf("      %.3f%s", mean_of(r, i), best ? "*" : " ");
+            if (errors) printf(" +-%.3f", error_of(r, i));
         }
-        fputc('\n', stderr);
+        putchar('\n');
     }
-    fputs(errors ? "* lowest of its column; +- standard errors over seeds\n\n"
-                 : "* lowest of its column; one seed: small differences say nothing\n\n",
-          stderr);
+    fputs(errors ? "* lowest of its column; +- standard errors over seeds\n"
+                 : "* lowest of its column; one seed: small differences say nothing\n",
+          stdout);
 }
 
 /* The words of --schemes, table1 among them standing for its own. */
@@ -168,6 +168,18 @@ static int parse_schemes(const cli_args *args, char *room, size_t bytes, const c
         if (*count == CLI_MAX_LIST) return cli_usage(args, "--schemes: want %d at most", CLI_MAX_LIST);
         schemes[(*count)++] = word;
     }
+    return CLI_DONE;
+}
+
+/* "--schemes rope si+prope" leaves a scheme where a file should be. */
+static int refuse_schemes(const cli_args *args) {
+    char **paths;
+    int count = cli_operands(args, &paths);
+    sia_scheme scheme;
+    for (int i = 0; i < count; i++)
+        if (access(paths[i], F_OK) != 0 && !sia_scheme_parse(paths[i], &scheme, NULL))
+            return cli_usage(args, "%s: a scheme, where a text file was wanted; --schemes takes A,B,C",
+                             paths[i]);
     return CLI_DONE;
 }
 
@@ -195,7 +207,8 @@ static int parse_sweep(const cli_args *args, const char *text, char name[48], si
 static int finish(const cli_args *args, table *t, const char *out) {
     sia_error err;
     sort_rows(t);
-    if (!t->quiet) print_table(t);
+    if (!cli_flag(args, "json")) print_table(t);
+    cli_flush();
     if (sia_report_write(&out, 1, NULL, &err)) return cli_fail(&err);
     if (!t->quiet) fprintf(stderr, "report: %s/report.html\n", cli_shown(out));
     if (cli_flag(args, "json"))
@@ -225,7 +238,7 @@ static int run(const cli_args *args) {
     if (sia_folder_holds(out, "config.json"))
         return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
-    if (cli_refuse_runs(args)) return CLI_USAGE;
+    if (cli_refuse_runs(args) || refuse_schemes(args)) return CLI_USAGE;
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();
     cli_catch_stop();
@@ -277,8 +290,8 @@ static const cli_option options[] = {
     CLI_DATA_OPTIONS,
     {"threads", CLI_INT, "N", "0", "0: all processors; trainings at a time", 0, 1024},
     CLI_RANK_OPTIONS,
-    {"json", CLI_FLAG, NULL, NULL, "the table on stdout, one JSON object a line", 0, 0},
-    {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines", 0, 0},
+    {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, in place of the table", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines but the table", 0, 0},
     {0}};
 
 const cli_command command_compare = {

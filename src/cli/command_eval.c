@@ -33,13 +33,19 @@ typedef struct job {
     sia_loss_eval eval;
     const char *scheme;
     cli_progress progress;
-    int at; /* the length that is evaluated */
+    int at;      /* the length that is evaluated */
+    double done; /* operations of those before it */
 } job;
+
+/* Operations a token: what a length costs grows with it, so tokens would tell the time left wrongly. */
+static double work(const job *j, int64_t length) {
+    return sia_model_flops(sia_model_settings(j->model.m), length);
+}
 
 static int show_progress(void *context, const char *phase, double done) {
     (void)phase;
     job *j = context;
-    cli_progress_update(&j->progress, (j->at + done) * j->progress.total / j->lengths.count);
+    cli_progress_update(&j->progress, j->done + done * work(j, j->lengths.list[j->at]));
     return cli_stopped();
 }
 
@@ -127,9 +133,10 @@ static sia_status evaluate(job *j, sia_error *err) {
     sia_loss_result *results = calloc((size_t)j->lengths.count, sizeof *results);
     if (!results) return sia_fail_memory(err, sizeof *results, "results");
     sia_status status = SIA_OK;
-    double tokens = (double)sia_windows_count(j->windows) * (double)j->eval.longest * j->lengths.count;
+    double total = 0;
+    for (int i = 0; i < j->lengths.count; i++) total += work(j, j->lengths.list[i]);
     if (!json) print_head(j);
-    cli_progress_start(&j->progress, "eval", tokens, "k tokens", 1e3);
+    cli_progress_start(&j->progress, "eval", total, "", 1);
     for (j->at = 0; !status && j->at < j->lengths.count; j->at++) {
         sia_loss_result *r = &results[j->at];
         double started = cli_seconds();
@@ -139,6 +146,7 @@ static sia_status evaluate(job *j, sia_error *err) {
         if (!status && !json && j->progress.width) fprintf(stderr, "\r%*s\r", j->progress.width, "");
         if (!status && !json) print_row(r, seconds);
         if (!status) status = put_lines(j, r, seconds, err);
+        j->done += work(j, j->lengths.list[j->at]);
         status = sia_comm_agree(cli_ranks(), status, err);
     }
     cli_progress_end(&j->progress);

@@ -284,12 +284,15 @@ static const cli_command *find_command(int argc, char **argv, int *words) {
     return NULL;
 }
 
+/* -h is what many type first. */
+static bool asks_for_help(const char *word) { return !strcmp(word, "--help") || !strcmp(word, "-h"); }
+
 /* argv holds what follows the program's name. */
 static int run_command(int argc, char **argv) {
     int words;
     const cli_command *command = find_command(argc, argv, &words);
     if (!command && is_group(argv[0])) {
-        if (argc == 1 || strcmp(argv[1], "--help") != 0) return unknown_second_word(argc, argv);
+        if (argc == 1 || !asks_for_help(argv[1])) return unknown_second_word(argc, argv);
         puts("Commands:");
         cli_print_group(stdout, argv[0]);
         printf("\n'sia %s COMMAND --help' tells more, with examples.\n", argv[0]);
@@ -297,7 +300,7 @@ static int run_command(int argc, char **argv) {
     }
     if (!command) return unknown_command(argv);
     for (int i = words; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0) {
+        if (asks_for_help(argv[i])) {
             cli_print_help(command);
             return CLI_DONE;
         }
@@ -310,7 +313,7 @@ static int run_command(int argc, char **argv) {
 /* sia help COMMAND is sia COMMAND --help. */
 static int run_help(int argc, char **argv) {
     static char help[] = "--help";
-    if (argc == 0 || strcmp(argv[0], help) == 0) {
+    if (argc == 0 || asks_for_help(argv[0])) {
         cli_print_overview(stdout);
         return CLI_DONE;
     }

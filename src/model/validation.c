@@ -11,6 +11,7 @@
 
 /* What a text goes through: one of the two. */
 typedef struct reader {
+    const sia_model_config *config;
     sia_session *session;
     sia_training *training;
     sia_comm *ring;
@@ -21,7 +22,13 @@ typedef struct reader {
     double *means; /* [windows] */
 } reader;
 
-static int show(const sia_validation *v, int64_t window, int64_t part, double share) {
+/* Operations that the first n tokens of a text take: those of attention grow with the square. */
+static double work(const sia_model_config *config, int64_t n) {
+    return sia_model_flops(config, n) * (double)n;
+}
+
+static int show(const reader *r, const sia_validation *v, int64_t window, int64_t part, int64_t tokens) {
+    double share = work(r->config, tokens) / work(r->config, v->length / v->parts);
     double done =
         ((double)(window * v->parts + part) + share) / (double)(sia_windows_count(v->windows) * v->parts);
     return v->progress ? v->progress(v->progress_context, "evaluate", done) : 0;
@@ -37,8 +44,7 @@ static sia_status by_session(const reader *r, const sia_validation *v, int64_t w
     for (int64_t at = 0; !status && at < n; at += PIECE) {
         int64_t count = n - at < PIECE ? n - at : PIECE;
         status = sia_session_feed(r->session, r->ids + at, count, r->ids + at + 1, r->losses + at, NULL, err);
-        if (!status && show(v, window, part, (double)(at + count) / (double)n))
-            status = sia_fail(err, SIA_STOPPED, "stopped");
+        if (!status && show(r, v, window, part, at + count)) status = sia_fail(err, SIA_STOPPED, "stopped");
     }
     return status;
 }
@@ -48,7 +54,8 @@ static sia_status by_ring(const reader *r, const sia_validation *v, int64_t wind
     sia_training_pick(r->training, r->ids, r->part_ids);
     sia_training_pick(r->training, r->ids + 1, r->part_targets);
     sia_status status = sia_training_losses(r->training, r->part_ids, r->part_targets, r->losses, err);
-    if (!status && show(v, window, part, 1)) status = sia_fail(err, SIA_STOPPED, "stopped");
+    if (!status && show(r, v, window, part, v->length / v->parts))
+        status = sia_fail(err, SIA_STOPPED, "stopped");
     return sia_comm_agree(r->ring, status, err);
 }
 
@@ -130,7 +137,8 @@ static sia_status join_ring(reader *r, sia_model *m, const sia_validation *v, si
 
 static sia_status open_reader(reader *r, sia_model *m, const sia_validation *v, sia_error *err) {
     int64_t n = v->length / v->parts, windows = sia_windows_count(v->windows);
-    *r = (reader){.first = sia_comm_rank(v->comm), .step = sia_comm_size(v->comm)};
+    *r = (reader){
+        .config = sia_model_settings(m), .first = sia_comm_rank(v->comm), .step = sia_comm_size(v->comm)};
     r->ids = sia_alloc((size_t)n + 1, sizeof *r->ids);
     r->losses = sia_alloc((size_t)n, sizeof *r->losses);
     r->means = sia_alloc((size_t)windows, sizeof *r->means);

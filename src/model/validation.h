@@ -16,7 +16,7 @@ typedef struct sia_validation {
     int64_t length; /* of a window, as they were created */
     int64_t parts;
     sia_type cache;         /* the type of the KV cache: f32 for figures that are compared */
-    sia_progress *progress; /* or NULL; done goes from 0 to 1 */
+    sia_progress *progress; /* or NULL; done is the share of the operations, 0 to 1 */
     void *progress_context;
     double *by_position; /* [length / parts] or NULL: mean losses over windows and parts */
     double *by_window;   /* [windows] or NULL: mean losses over a window */

@@ -2,8 +2,7 @@
  *
  * Schemes: names to slots and back, the parameters' defaults and ranges, and what each slot computes.
  *
- * To add a scheme: a word in `words`, its value in the enum of its slot, and its formula in
- * sia_distance_values or sia_rotary_frequencies. No kernel changes. */
+ * CONTRIBUTING.md has the steps to add one. No kernel changes. */
 #include "position/scheme.h"
 
 #include <math.h>

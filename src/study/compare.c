@@ -169,8 +169,8 @@ static sia_status open_old(study *s, const char *path, sia_error *err) {
     json_t *json = NULL, *budget = budget_json(s);
     sia_status status = budget ? read_json(path, &json, err) : sia_fail_memory(err, 4096, "study.json");
     if (!status && !json_equal(json_object_get(json, "budget"), budget))
-        status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with other settings: name another folder",
-                          s->job->folder);
+        status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
+                          sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
     if (!status)
         status = sia_train_data_open(&s->data, json_object_get(json, "data"), s->job->folder, s->job->threads,
                                      err);

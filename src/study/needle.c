@@ -244,18 +244,21 @@ static sia_status begin(state *s, sia_error *err) {
         return status ? status : lines_write(s, err);
     }
     if (!s->job->resume)
-        return sia_fail(err, SIA_ARGUMENT, "%s: holds a study already: resume it, or name another folder",
+        return sia_fail(err, SIA_ARGUMENT, "%s: holds a study already: want --resume, or another folder",
                         s->job->folder);
     const json_t *first = json_array_get(s->lines, 0);
     if (!is_kind(first, "study") || !json_is_object(json_object_get(first, "runs")))
         return sia_fail(err, SIA_FORMAT, "%s: line 1 is not that of a needle study", s->path);
     json_t *config = config_json(&s->settings);
     if (!config) return sia_fail_memory(err, 4096, "settings");
-    bool same = json_equal(config, json_object_get(first, "config"));
+    const json_t *then = json_object_get(first, "config");
+    bool same = json_equal(config, then);
+    char other[160];
+    (void)sia_json_difference(then, config, other);
     json_decref(config);
     return same ? SIA_OK
-                : sia_fail(err, SIA_ARGUMENT, "%s: has other settings: a study is resumed as it was begun",
-                           s->path);
+                : sia_fail(err, SIA_ARGUMENT, "%s: was begun with %s: a study is resumed as it was begun",
+                           s->job->folder, other);
 }
 
 /* ------------------------------------------------------------------------------------------------ data */

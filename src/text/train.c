@@ -300,7 +300,7 @@ static sia_status merge_all(trainer *t, const sia_tokenizer_training *training, 
         if (index == SIA_NONE)
             return sia_fail(
                 err, SIA_ARGUMENT,
-                "the text has pairs for a vocabulary of %u, want %u: give more text or a smaller size",
+                "the text has pairs for a vocabulary of %u, want %u: give more text or a smaller vocabulary",
                 BYTES + SPECIALS + rank, training->size);
         sia_status status = add_token(result, rank, t->pairs[index].key, err);
         if (status) return status;

@@ -101,13 +101,16 @@ static sia_status same_settings(const state *s, sia_error *err) {
     if (status) return status;
     json_t *a = sia_settings_json(&found), *b = sia_settings_json(&s->settings);
     bool made = a && b, same = made && json_equal(a, b);
+    char other[160];
+    if (made) (void)sia_json_difference(a, b, other);
     json_decref(a);
     json_decref(b);
     if (!made) return sia_fail_memory(err, 4096, "settings");
     return same ? SIA_OK
                 : sia_fail(err, SIA_ARGUMENT,
-                           "%s: its config.json has other settings: a run is resumed as it was begun",
-                           s->job->folder);
+                           "%s: was begun with %s: a run is resumed as it was begun (or --from it in another "
+                           "folder)",
+                           s->job->folder, other);
 }
 
 /* ------------------------------------------------------------------------------------------------ checkpoints */
@@ -415,7 +418,7 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
 static sia_status begin_first(state *s, bool begun, sia_error *err) {
     const char *folder = s->job->folder;
     if (begun && !s->job->resume)
-        return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: resume it, or name another folder",
+        return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: want --resume, or another folder",
                         folder);
     s->settings = *s->job->settings;
     sia_status status = sia_settings_complete(&s->settings, err);

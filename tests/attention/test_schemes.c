@@ -163,17 +163,21 @@ static void distance_slot_of_ones_own(void **state) {
 /* Parameters away from their defaults, and numbers that leave no room in the exponent. */
 static void parameters(void **state) {
     (void)state;
-    const sia_attention_config configs[] = {
-        {.tau = 0.01},
-        {.tau = 100},
-        {.alpha = 1, .beta = 0.5},
-        {.alpha = 2, .beta = 2 * M_LN2},
-        {.prope_share = 0.25, .prope_base = 31},
-        {.rotary_base = 500, .train_len = 16, .eval_len = 4096},
+    static const struct {
+        const char *scheme;
+        sia_attention_config config; /* a parameter that is not its default */
+    } cases[] = {
+        {"si+prope", {.tau = 0.01}},
+        {"si+prope", {.tau = 100}},
+        {"si+prope", {.alpha = 1, .beta = 0.5}},
+        {"si+prope", {.alpha = 2, .beta = 2 * M_LN2}},
+        {"si+prope", {.prope_share = 0.25, .prope_base = 31}},
+        {"si+yarn", {.rotary_base = 500, .train_len = 16, .eval_len = 4096}},
+        {"sharp+prope", {.sharp = 3}},
     };
     FOR_EACH_ISA (kernel)
-        for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
-            problem p = problem_create(i == 5 ? "si+yarn" : "si+prope", shapes[8], &configs[i], 9, 1);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            problem p = problem_create(cases[i].scheme, shapes[8], &cases[i].config, 9, 1);
             problem_oracle(&p, true);
             problem_forward(&p);
             problem_backward(&p);

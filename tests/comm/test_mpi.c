@@ -141,7 +141,7 @@ static void refusals(void **state) {
         {3, "train --out no --steps 5 --batch 2", "sia: a batch of 2 sequences on 3 ranks"},
         {2, "train --out no --steps 5 --context-parallel 3", "sia: context parallel 3 on 2 ranks"},
         {2, "train --out one --steps 5", "sia: one: holds a run already"},
-        {2, "train --out one --resume --batch 12", "sia: one: its config.json has other settings"},
+        {2, "train --out one --resume --batch 12", "sia: one: was begun with batch "},
         {2, "train --out no --timeout 0", "--timeout 0: want 1 to"},
         {2, "eval one --context-parallel 2 --cache f16", "there is no cache"},
         {2, "train --out no none.txt", "sia: none.txt"},

@@ -93,9 +93,12 @@ static void set_weights(const job *j, const sia_model *m) {
 /* One process has them where they are. */
 static void keep_states(job *j, sia_comm *c, sia_optimizer *o, sia_error *err) {
     float *whole;
+    if (sia_states_collect(c, o, &whole, err)) {
+        j->failed++;
+        return;
+    }
+    if (sia_comm_rank(c) != 0) return;
     j->state_floats = floats_of(o);
-    if (sia_states_collect(c, o, &whole, err)) j->failed++;
-    if (sia_comm_rank(c) != 0 || j->failed) return;
     int64_t count;
     const sia_optim_state *states = sia_optimizer_states(o, &count);
     float *at = j->states = malloc((size_t)j->state_floats * sizeof(float));

@@ -178,7 +178,7 @@ static void other_settings_are_refused(void **state) {
     sia_needle_job job = {
         .folder = in_scratch("whole"), .runs = runs, .count = 1, .settings = &s, .resume = true};
     assert_int_equal(sia_needle_run(&job, &said), SIA_ARGUMENT);
-    assert_sentence(&said, "has other settings");
+    assert_sentence(&said, "was begun with ");
     s = *quick();
     s.multiples[0] = 4;
     assert_int_equal(sia_needle_run(&job, &said), SIA_ARGUMENT);

@@ -81,7 +81,7 @@ static const command_case cases[] = {
      "sia: binary: not text, byte 3 is 0"},
     {"$SIA tokenizer train --size 270 --out any.json --any-bytes story.txt binary", 0,
      "any.json: 270 tokens"},
-    {"$SIA tokenizer train --size 4096 --out bad.json story.txt", 2, "give more text or a smaller size"},
+    {"$SIA tokenizer train --size 4096 --out bad.json story.txt", 2, "give more text or a smaller vocabulary"},
     {"$SIA tokenizer train --size 270 --out no/such/folder/bad.json story.txt", 1,
      "No such file or directory"},
     {"$SIA tokenizer train --size 270 --out . story.txt", 1, "sia: .: is a folder, want a file"},

@@ -96,7 +96,7 @@ static void test_against_definition(void **state) {
             assert_int_equal(sia_tokenizer_train(&t, &training, &(sia_text){text, bytes}, 1, &err),
                              SIA_ARGUMENT);
             assert_null(t);
-            assert_non_null(strstr(err.text, "give more text or a smaller size"));
+            assert_non_null(strstr(err.text, "give more text or a smaller vocabulary"));
         }
     }
     assert_true(compared > 2000);
@@ -198,7 +198,7 @@ static void test_refused(void **state) {
         {{.size = 10}, SIA_ARGUMENT, "a vocabulary of 10: want 257 to 1000000"},
         {{.size = 256}, SIA_ARGUMENT, "a vocabulary of 256"},
         {{.size = 1000001}, SIA_ARGUMENT, "a vocabulary of 1000001"},
-        {{.size = 5000}, SIA_ARGUMENT, "want 5000: give more text or a smaller size"},
+        {{.size = 5000}, SIA_ARGUMENT, "want 5000: give more text or a smaller vocabulary"},
         {{.size = 260, .threads = -1}, SIA_ARGUMENT, "threads -1"},
         {{.size = 260, .progress = stop_at, .progress_context = "count"},
          SIA_STOPPED,

@@ -4,6 +4,7 @@
  * that names the file and what was wanted. */
 #include "support.h"
 
+#include "model/config.h"
 #include "train/settings.h"
 #include "train/train.h"
 
@@ -38,6 +39,41 @@ static void test_round_trip(void **state) {
         json_decref(second);
         free(text);
     }
+}
+
+/* What a file sets is what attention gets, each number by its name; heads and lengths among them. */
+static void test_attention(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t offset;
+    } reals[] = {
+        {"tau", offsetof(sia_attention_config, tau)},
+        {"alpha", offsetof(sia_attention_config, alpha)},
+        {"beta", offsetof(sia_attention_config, beta)},
+        {"sharp", offsetof(sia_attention_config, sharp)},
+        {"rotary_base", offsetof(sia_attention_config, rotary_base)},
+        {"prope_base", offsetof(sia_attention_config, prope_base)},
+        {"prope_share", offsetof(sia_attention_config, prope_share)},
+    };
+    size_t found = 0;
+    for (const sia_field *field = sia_model_fields; field->name; field++) {
+        if (field->kind != SIA_FIELD_REAL) continue;
+        sia_model_config c = {
+            .layers = 1, .width = 32, .heads = 4, .kv_heads = 2, .vocabulary = 9, .train_len = 64};
+        sia_field_set(&c, field, 0.75);
+        OK(sia_model_config_complete(&c, &said));
+        sia_attention_config a = sia_model_attention(&c, 3, 128);
+        size_t i = 0;
+        while (i < sizeof reals / sizeof *reals && strcmp(reals[i].name, field->name) != 0) i++;
+        if (i == sizeof reals / sizeof *reals) fail_msg("%s: not in the table of this test", field->name);
+        if (*(const double *)((const char *)&a + reals[i].offset) != 0.75)
+            fail_msg("%s does not reach attention", field->name);
+        assert_true(a.heads == 4 && a.kv_heads == 2 && a.head_dim == 8 && a.train_len == 64 &&
+                    a.eval_len == 128 && a.threads == 3);
+        found++;
+    }
+    assert_int_equal(found, sizeof reals / sizeof *reals);
 }
 
 /* A file that names little changes little. */
@@ -191,8 +227,8 @@ static void test_multiples(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_part),      cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_cut),        cmocka_unit_test(test_multiples),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_attention), cmocka_unit_test(test_part),
+        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_cut),       cmocka_unit_test(test_multiples),
     };
     return cmocka_run_group_tests_name("settings", tests, scratch_create, scratch_destroy);
 }

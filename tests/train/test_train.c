@@ -216,11 +216,12 @@ static void test_busy(void **state) {
 }
 
 static const command_case refusals[] = {
-    {"$SIA " TRAIN " --out whole" WHOLE, 2, "whole: holds a run already: resume it, or name another folder"},
+    {"$SIA " TRAIN " --out whole" WHOLE, 2, "whole: holds a run already: want --resume, or another folder"},
     {"$SIA " TRAIN " --out whole --resume --layers 3", 2,
-     "whole: its config.json has other settings: a run is resumed as it was begun"},
-    {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 2, "has other settings"},
-    {"$SIA " TRAIN " --out whole --resume --lengths 1x", 2, "has other settings"},
+     "whole: was begun with layers 2, not 3: a run is resumed as it was begun (or --from it in another "
+     "folder)"},
+    {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 2, "matrix_rate 0.02, not 0.01"},
+    {"$SIA " TRAIN " --out whole --resume --lengths 1x", 2, "was begun with multiples "},
     {"$SIA train --quiet --resume --out whole && echo done", 0, "done"},
     {"$SIA train", 2, "want --out RUN"},
     {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2,
