@@ -222,15 +222,19 @@ static json_t *study_line(const state *s) {
 }
 
 /* A run keeps its name for the whole of a study. */
-static sia_status name_run(state *s, sia_error *err) {
+static sia_status check_name(const state *s, sia_error *err) {
+    if (!is_first(s)) return SIA_OK;
+    const json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
+    const char *before = json_string_value(json_object_get(runs, s->now->name));
+    if (!before || !strcmp(before, s->now->path)) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT, "%s: '%s' is the run %s there: a study is resumed with the same runs",
+                    s->job->folder, s->now->name, before);
+}
+
+static sia_status record_name(state *s, sia_error *err) {
     if (!is_first(s)) return SIA_OK;
     json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
-    const char *before = json_string_value(json_object_get(runs, s->now->name));
-    if (before && strcmp(before, s->now->path) != 0)
-        return sia_fail(err, SIA_ARGUMENT,
-                        "%s: '%s' is the run %s there: a study is resumed with the same runs", s->job->folder,
-                        s->now->name, before);
-    if (before) return SIA_OK;
+    if (json_object_get(runs, s->now->name)) return SIA_OK;
     if (json_object_set_new(runs, s->now->name, json_string(s->now->path)))
         return sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->now->path);
     return lines_write(s, err);
@@ -239,6 +243,9 @@ static sia_status name_run(state *s, sia_error *err) {
 static sia_status begin(state *s, sia_error *err) {
     sia_status status = lines_read(s, err);
     if (status) return status;
+    /* One that failed before its first run had a name has nothing to lose: it begins anew. */
+    const json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
+    if (json_is_object(runs) && json_object_size(runs) == 0) json_array_clear(s->lines);
     if (json_array_size(s->lines) == 0) {
         status = lines_add(s, study_line(s), err);
         return status ? status : lines_write(s, err);
@@ -319,6 +326,11 @@ static sia_status open_data(state *s, json_t *description, sia_error *err) {
     return status;
 }
 
+/* Held-out text, where there is enough of it. */
+static const sia_corpus *text_of(const state *s, int64_t length) {
+    return s->data.val && sia_corpus_tokens(s->data.val) >= length ? s->data.val : s->data.train;
+}
+
 static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t length) {
     const sia_needle_settings *t = &s->settings;
     return (sia_haystack){.corpus = corpus,
@@ -333,6 +345,22 @@ static sia_haystack haystack(const state *s, const sia_corpus *corpus, int64_t l
                           .numbers_only = t->numbers_only,
                           .known_cities = !t->new_cities,
                           .seed = t->seed};
+}
+
+/* Before anything is written for a run: its text has room for the needles at every length. */
+static sia_status try_haystacks(const state *s, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int i = -1; !status && (i < 0 || s->settings.multiples[i]); i++) {
+        int64_t length = s->now->settings.model.train_len * (i < 0 ? 1 : s->settings.multiples[i]);
+        sia_haystack h = haystack(s, i < 0 ? s->data.train : text_of(s, length), length);
+        uint32_t *ids = sia_alloc((size_t)length + 1, sizeof *ids);
+        uint8_t *mask = sia_alloc((size_t)length, 1);
+        status = ids && mask ? sia_haystack_read(&h, 0, ids, mask, NULL, err)
+                             : sia_fail_memory(err, (size_t)length * sizeof *ids, "haystack");
+        sia_free(ids);
+        sia_free(mask);
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ fine-tuning */
@@ -443,9 +471,7 @@ static int show_reading(void *context, const char *phase, double done) {
 static sia_status measure(state *s, sia_model *model, int64_t length, sia_retrieval_result *result,
                           sia_error *err) {
     measuring m = {s, length};
-    const sia_corpus *val = s->data.val;
-    sia_retrieval r = {.haystack =
-                           haystack(s, val && sia_corpus_tokens(val) >= length ? val : s->data.train, length),
+    sia_retrieval r = {.haystack = haystack(s, text_of(s, length), length),
                        .samples = s->settings.samples,
                        .threads = s->job->threads,
                        .progress = show_reading,
@@ -507,14 +533,17 @@ static sia_status work_on(state *s, sia_error *err) {
     if (status) return status;
     take_settings(&u->settings.training, &s->settings);
     status = sia_settings_complete(&u->settings, err);
-    if (!status) status = name_run(s, err);
+    if (!status) status = check_name(s, err);
     if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_BEGUN})) status = stopped(err);
     status = sia_comm_agree(s->job->comm, status, err);
     int missing = 0;
     if (!status) status = lengths(s, NULL, &missing, err);
     if (!status && missing) {
         sia_model *model = NULL;
-        status = sia_comm_agree(s->job->comm, open_data(s, description, err), err);
+        status = open_data(s, description, err);
+        if (!status) status = try_haystacks(s, err);
+        if (!status) status = record_name(s, err);
+        status = sia_comm_agree(s->job->comm, status, err);
         if (!status) status = fine_tune(s, err);
         if (!status)
             status = sia_comm_agree(s->job->comm,

@@ -23,6 +23,8 @@ static const command_case cases[] = {
     {"$SIA needle absent --out n " QUICK, 1, "absent/config.json: No such file"},
     {"$SIA train --out si --scheme si+prope " RUN, 0, ""},
     {"$SIA train --out alibi --scheme alibi " RUN, 0, ""},
+    {"$SIA needle si alibi --out n --steps 3 --batch 2 --samples 3 --needles 16 --digits 15 --lengths 1x,2x",
+     2, "needles"},
     {"$SIA needle si alibi --out n " QUICK, 0, "not learnt at this budget\n"},
     {"ls n n/si", 0, "tokenizer.json"},
     {"$SIA needle si alibi --out n " QUICK, 2, "n: holds a study already: want --resume"},
