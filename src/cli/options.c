@@ -346,7 +346,7 @@ int cli_main(int argc, char **argv) {
         return CLI_USAGE;
     }
     int code = CLI_DONE;
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
+    if (asks_for_help(argv[1]) || strcmp(argv[1], "help") == 0)
         code = run_help(argc - 2, argv + 2);
     else if (strcmp(argv[1], "--version") == 0)
         cli_print_version();
