@@ -585,8 +585,9 @@ SIA_API sia_status sia_sample(const float *logits, uint32_t vocabulary, const si
  * All ranks make the same calls of sia_ring_forward and sia_ring_backward in the same order. One thread at a
  * time uses a comm and its rings, and the transport is called by that thread alone, within these calls.
  *
- * Nothing waits for ever: a rank from which nothing came for `timeout` seconds is SIA_LOST, with a sentence
- * that names it. A rank whose call was refused sends nothing, and that is how the others notice. */
+ * Nothing waits for ever: a rank that was waited for, and from which nothing came for `timeout` seconds, is
+ * SIA_LOST, with a sentence that names it. A rank whose call was refused sends nothing: unless the caller
+ * tells them, that is how the others notice. */
 
 /* A send or a receive that was started, as the transport knows it: a number, a pointer, a handle's bits. */
 typedef uint64_t sia_request;
@@ -600,30 +601,30 @@ typedef struct sia_transport {
     void *context; /* given to each of the three */
     int rank, size;
     /* Start a message of 1 .. SIA_MESSAGE_MOST bytes to, or from, another rank; both sides name the same
-     * number. The memory is left alone until test says that the message is done. Of two messages between two
-     * ranks with the same tag, the one that was sent first is for the receive that was started first. Tags are
-     * 1 .. 15. Nothing else of the job's messages may be taken for one of these: with MPI, let them have a
-     * communicator of their own. */
+     * number. The memory is left alone until test says that the message is done. Of two messages with one
+     * tag between two ranks, the one that was sent first is for the receive that was started first; messages
+     * with other tags may overtake them. Tags are 1 .. 15. No other message of the job may be taken for one
+     * of these: with MPI, let them have a communicator of their own. */
     sia_status (*send)(void *context, int to, const void *data, size_t bytes, int tag, sia_request *request,
                        sia_error *err);
     sia_status (*receive)(void *context, int from, void *data, size_t bytes, int tag, sia_request *request,
                           sia_error *err);
-    /* *done = 1 when the memory of the message is the caller's again, and else 0. It is called again and again,
-     * also between pieces of work, so that it can move messages on; never again for one that was done. */
+    /* *done = 1 when the message is done, and else 0. Called again and again, also between pieces of work, so
+     * that it can move messages on; not again for one that was done. */
     sia_status (*test)(void *context, sia_request *request, int *done, sia_error *err);
 } sia_transport;
 
 typedef struct sia_comm sia_comm;
 
-/* This process as one rank of a job. The transport is copied, its context borrowed. timeout: seconds, above 0,
- * that another rank may be silent while this one waits. Sends nothing. */
+/* This process as one rank of a job. The transport is copied, its context borrowed. timeout: seconds, above
+ * 0, that this rank waits for another one, what that one does before its call included. Sends nothing. */
 SIA_API sia_status sia_comm_create(sia_comm **c, const sia_transport *transport, double timeout,
                                    sia_error *err);
 SIA_API void sia_comm_destroy(sia_comm *c); /* NULL is fine; its rings go first */
 
-/* The positions of a rank: first[i] .. first[i] + count[i] - 1 for i = 0 and then 1. The positions are cut into
- * 2 ranks chunks, and rank r has chunks r and 2 ranks - 1 - r: an early one, which sees little, and a late one,
- * which sees much, so that all ranks have the same work. Chunks differ in length by 1 at most. */
+/* The positions of a rank: first[i] .. first[i] + count[i] - 1 for i = 0 and then 1. With R ranks they are
+ * cut into 2 R chunks, which differ in length by 1 at most, and rank r has chunks r and 2 R - 1 - r: an
+ * early one, which sees little, and a late one, which sees much, so that all ranks have the same work. */
 typedef struct sia_ring_part {
     int64_t first[2], count[2];
 } sia_ring_part;
@@ -641,25 +642,25 @@ typedef struct sia_ring_plan {
 
 typedef struct sia_ring sia_ring;
 
-/* Borrows a and c. c may be NULL: a job of one process. Sends nothing: that all ranks have the same scheme,
- * settings (but for threads) and plan is checked by the first pass, which else is SIA_ARGUMENT on all of them.
- * (What a distance slot of your own computes cannot be compared.) */
+/* Borrows a and c. c may be NULL: a job of one process. Sends nothing: whether all ranks have the same
+ * scheme, settings (but for threads) and plan is seen by the first pass, which is SIA_ARGUMENT on all when
+ * they have not. What a distance slot of your own computes cannot be compared. */
 SIA_API sia_status sia_ring_create(sia_ring **ring, const sia_attention *a, sia_comm *c,
                                    const sia_ring_plan *plan, sia_error *err);
 SIA_API void sia_ring_destroy(sia_ring *ring); /* NULL is fine */
 
 SIA_API int64_t sia_ring_positions(const sia_ring *ring); /* of this rank */
-SIA_API size_t sia_ring_bytes(const sia_ring *ring); /* that it holds; hardly more for longer sequences */
+SIA_API size_t sia_ring_bytes(const sia_ring *ring);      /* that it holds: blocks on their way, one lse */
 
-/* As sia_attention_forward, with q_len = k_len = sia_ring_positions: arrays hold what this rank has of each of
- * `batch` sequences, the positions in the order of sia_ring_part. They are dense; entropy and mass are NULL.
+/* As sia_attention_forward, with q_len = k_len = sia_ring_positions: arrays hold what this rank has of each
+ * of `batch` sequences, positions in the order of sia_ring_part. They are dense; entropy and mass are NULL.
  *
- * A call that is refused (SIA_ARGUMENT) leaves the ring as it was. After any other failure every call of the
- * ring is refused, and sia_ring_destroy does not give back the memory that messages may still come into. */
+ * A call that is refused for its arguments leaves the ring as it was. After any other failure all calls of
+ * the ring are refused, and its memory, which messages may still come into, is not given back. */
 SIA_API sia_status sia_ring_forward(sia_ring *ring, int64_t batch, const sia_forward *io, sia_error *err);
 
-/* As sia_attention_backward. d_logn is this rank's share: the gradient is its sum over the ranks, which is the
- * caller's to take. */
+/* As sia_attention_backward. d_logn is this rank's share: the gradient is its sum over the ranks, which the
+ * caller takes. */
 SIA_API sia_status sia_ring_backward(sia_ring *ring, int64_t batch, const sia_backward *io, sia_error *err);
 
 #ifdef __cplusplus
