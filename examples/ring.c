@@ -27,6 +27,8 @@ static sia_status status_of(int code, const char *call, sia_error *err) {
     return SIA_LOST;
 }
 
+/* The analyzer wants each request's wait in the function that starts it.
+ * NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker) */
 static sia_status start_send(void *context, int to, const void *data, size_t bytes, int tag,
                              sia_request *request, sia_error *err) {
     MPI_Request handle;
@@ -42,6 +44,8 @@ static sia_status start_receive(void *context, int from, void *data, size_t byte
     memcpy(request, &handle, sizeof handle);
     return status_of(code, "MPI_Irecv", err);
 }
+
+/* NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker) */
 
 static sia_status test(void *context, sia_request *request, int *done, sia_error *err) {
     (void)context;
