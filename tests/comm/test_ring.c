@@ -504,7 +504,8 @@ static void lost(void **state) {
     problem p = create("si", (ring_case){3, 1, 1, 8, 1, 64, 0});
     run_ranks(3, 60, one_gone, &p);
     assert_int_equal(p.failed, 0);
-    assert_string_equal(p.said[2].text, "rank 1 of 3 has not answered for 0 s");
+    const char *wanted = "rank 1 of 3 has not answered for "; /* 0 s, or more on a busy machine */
+    assert_memory_equal(p.said[2].text, wanted, strlen(wanted));
     destroy(&p);
 }
 
