@@ -14,7 +14,8 @@
  * The library never prints and never ends the process. A call that can fail returns a status, and puts one
  * sentence for a person into the caller's sia_error (which may be NULL).
  *
- * Threads: an attention object may be used by several threads at once; a cache by one thread at a time. */
+ * Threads: an attention object may be used by several threads at once; a cache or a ring by one thread at a
+ * time. */
 #ifndef SIA_H
 #define SIA_H
 
@@ -561,6 +562,106 @@ typedef struct sia_sampling {
  * logits the smaller id comes first. SIA_NUMBER when a logit is not finite. */
 SIA_API sia_status sia_sample(const float *logits, uint32_t vocabulary, const sia_sampling *sampling,
                               uint64_t index, uint32_t *id, sia_error *err);
+
+/* -------------------------------------------------------------------------------------- several processes
+ *
+ * Attention of sequences that are longer than one process should hold. The processes of a job are its ranks,
+ * 0 .. size - 1, and each has a part of the positions of every sequence, with their queries, keys and values.
+ * Keys and values go round the ring of ranks while they are attended to, so that no rank ever holds all of
+ * them. The result is that of one process up to rounding, with every scheme, and has the same bits each time
+ * for the same number of ranks.
+ *
+ *     sia_transport transport = {.context = &mine, .rank = rank, .size = size,
+ *                                .send = my_send, .receive = my_receive, .test = my_test};
+ *     sia_comm_create(&c, &transport, 600, &err);
+ *     sia_ring_create(&ring, a, c, &(sia_ring_plan){.batch = 1, .length = 65536, .backward = 1}, &err);
+ *     sia_ring_forward(ring, 1, &(sia_forward){.q = q, .k = k, .v = v, .out = out, .lse = lse}, &err);
+ *     sia_ring_destroy(ring);
+ *     sia_comm_destroy(c);
+ *
+ * The library moves no bytes between processes: three functions of the caller's do, on MPI, sockets, or what
+ * the job has. examples/ring.c is a whole program with those for MPI.
+ *
+ * All ranks make the same calls of sia_ring_forward and sia_ring_backward in the same order. One thread at a
+ * time uses a comm and its rings, and the transport is called by that thread alone, within these calls.
+ *
+ * Nothing waits for ever: a rank that was waited for, and from which nothing came for `timeout` seconds, is
+ * SIA_LOST, with a sentence that names it. A rank whose call was refused sends nothing: unless the caller
+ * tells them, that is how the others notice. */
+
+/* A send or a receive that was started, as the transport knows it: a number, a pointer, a handle's bits. */
+typedef uint64_t sia_request;
+
+/* Bytes of one message, at most: an int can count them. Longer ones are cut before they are sent. */
+#define SIA_MESSAGE_MOST ((size_t)1 << 30)
+
+/* Three functions, of which none waits for another rank. One that fails returns a status, SIA_LOST when it
+ * cannot reach a rank, and puts a sentence into err->text; err is not NULL. */
+typedef struct sia_transport {
+    void *context; /* given to each of the three */
+    int rank, size;
+    /* Start a message of 1 .. SIA_MESSAGE_MOST bytes to, or from, another rank; both sides name the same
+     * number. The memory is left alone until test says that the message is done. Of two messages with one
+     * tag between two ranks, the one that was sent first is for the receive that was started first; messages
+     * with other tags may overtake them. Tags are 1 .. 15. No other message of the job may be taken for one
+     * of these: with MPI, let them have a communicator of their own. */
+    sia_status (*send)(void *context, int to, const void *data, size_t bytes, int tag, sia_request *request,
+                       sia_error *err);
+    sia_status (*receive)(void *context, int from, void *data, size_t bytes, int tag, sia_request *request,
+                          sia_error *err);
+    /* *done = 1 when the message is done, and else 0. Called again and again, also between pieces of work, so
+     * that it can move messages on; not again for one that was done. */
+    sia_status (*test)(void *context, sia_request *request, int *done, sia_error *err);
+} sia_transport;
+
+typedef struct sia_comm sia_comm;
+
+/* This process as one rank of a job. The transport is copied, its context borrowed. timeout: seconds, above
+ * 0, that this rank waits for another one, what that one does before its call included. Sends nothing. */
+SIA_API sia_status sia_comm_create(sia_comm **c, const sia_transport *transport, double timeout,
+                                   sia_error *err);
+SIA_API void sia_comm_destroy(sia_comm *c); /* NULL is fine; its rings go first */
+
+/* The positions of a rank: first[i] .. first[i] + count[i] - 1 for i = 0 and then 1. With R ranks they are
+ * cut into 2 R chunks, which differ in length by 1 at most, and rank r has chunks r and 2 R - 1 - r: an
+ * early one, which sees little, and a late one, which sees much, so that all ranks have the same work. */
+typedef struct sia_ring_part {
+    int64_t first[2], count[2];
+} sia_ring_part;
+
+/* All 0 for a length outside 0 .. SIA_MAX_POSITION, or a rank that is not one of `ranks`. */
+SIA_API sia_ring_part sia_ring_part_of(int64_t length, int ranks, int rank);
+
+/* The same on all ranks. A field that is 0 takes the default in brackets. */
+typedef struct sia_ring_plan {
+    int64_t batch;  /* sequences in a call, at most */
+    int64_t length; /* positions of a sequence on all ranks together, at least 2 of them for each rank */
+    int backward;   /* not 0: both passes; 0: sia_ring_backward is refused */
+    int64_t slice;  /* [2048] positions of a chunk that go round at a time, at most: fewer take less memory */
+} sia_ring_plan;
+
+typedef struct sia_ring sia_ring;
+
+/* Borrows a and c. c may be NULL: a job of one process. Sends nothing: whether all ranks have the same
+ * scheme, settings (but for threads) and plan is seen by the first pass, which is SIA_ARGUMENT on all when
+ * they have not. What a distance slot of your own computes cannot be compared. */
+SIA_API sia_status sia_ring_create(sia_ring **ring, const sia_attention *a, sia_comm *c,
+                                   const sia_ring_plan *plan, sia_error *err);
+SIA_API void sia_ring_destroy(sia_ring *ring); /* NULL is fine */
+
+SIA_API int64_t sia_ring_positions(const sia_ring *ring); /* of this rank */
+SIA_API size_t sia_ring_bytes(const sia_ring *ring);      /* that it holds: blocks on their way, one lse */
+
+/* As sia_attention_forward, with q_len = k_len = sia_ring_positions: arrays hold what this rank has of each
+ * of `batch` sequences, positions in the order of sia_ring_part. They are dense; entropy and mass are NULL.
+ *
+ * A call that is refused for its arguments leaves the ring as it was. After any other failure all calls of
+ * the ring are refused, and its memory, which messages may still come into, is not given back. */
+SIA_API sia_status sia_ring_forward(sia_ring *ring, int64_t batch, const sia_forward *io, sia_error *err);
+
+/* As sia_attention_backward. d_logn is this rank's share: the gradient is its sum over the ranks, which the
+ * caller takes. */
+SIA_API sia_status sia_ring_backward(sia_ring *ring, int64_t batch, const sia_backward *io, sia_error *err);
 
 #ifdef __cplusplus
 }

@@ -10,12 +10,15 @@
 #include "attention/ring.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attention/attention.h"
+#include "base/sha256.h"
 
 /* Keys of a slice: enough that merging partial results is nothing beside them, and a message is a few megabytes. */
-enum { PIECE = 2048 };
+enum { SLICE = 2048 };
 
 /* Two arrays of some positions of one rank, such as k and v. */
 typedef struct block {
@@ -40,10 +43,14 @@ struct sia_ring {
     float *out, *lse;     /* of a pair */
     float *dq, *dk_dv, *dlogn;
     double *dlogn_sums;
-    float *all_lse; /* for a caller who wants none */
+    float *all_lse;  /* for a caller who wants none */
+    uint64_t *marks; /* [ranks] of what each was asked for */
     void *work;
     void *memory;
     size_t bytes;
+    bool backward;
+    bool compared; /* all ranks were asked for the same */
+    bool broken;   /* a pass failed: messages may be under way, in and out of this memory */
 };
 
 /* ------------------------------------------------------------------------------------------------ parts */
@@ -53,11 +60,12 @@ static int64_t chunk_begin(int64_t length, int64_t chunks, int64_t chunk) {
 }
 
 sia_ring_part sia_ring_part_of(int64_t length, int ranks, int rank) {
-    sia_ring_part part;
-    const int chunks[2] = {rank, 2 * ranks - 1 - rank};
+    sia_ring_part part = {0};
+    if (length < 0 || length > SIA_MAX_POSITION || rank < 0 || rank >= ranks) return part;
+    const int64_t all = 2 * (int64_t)ranks, chunks[2] = {rank, all - 1 - rank};
     for (int i = 0; i < 2; i++) {
-        part.first[i] = chunk_begin(length, 2 * ranks, chunks[i]);
-        part.count[i] = chunk_begin(length, 2 * ranks, chunks[i] + 1) - part.first[i];
+        part.first[i] = chunk_begin(length, all, chunks[i]);
+        part.count[i] = chunk_begin(length, all, chunks[i] + 1) - part.first[i];
     }
     return part;
 }
@@ -97,14 +105,15 @@ static block carve_block(const sia_ring *r, sia_carve *c) {
 }
 
 /* With base NULL it only counts. */
-static void carve(sia_ring *r, bool backward, sia_carve *c) {
+static void carve(sia_ring *r, sia_carve *c) {
     sia_span span = {.batch = 1, .q_len = r->rows, .k_len = r->rows};
     size_t work = sia_attention_workspace(r->attention, span, SIA_PASS_FORWARD);
     for (int i = 0; i < 2; i++) r->room[i] = carve_block(r, c);
     r->out = sia_carve_floats(c, r->rows * r->q_row);
     r->lse = sia_carve_floats(c, r->rows * r->attention->config.heads);
     r->all_lse = sia_carve_floats(c, r->batch * r->n * r->attention->config.heads);
-    if (backward) {
+    r->marks = sia_carve_bytes(c, (size_t)sia_comm_size(r->c) * sizeof *r->marks);
+    if (r->backward) {
         size_t back = sia_attention_workspace(r->attention, span, SIA_PASS_BACKWARD);
         if (back > work) work = back;
         for (int i = 0; i < 2; i++) r->sums[i] = carve_block(r, c);
@@ -118,50 +127,70 @@ static void carve(sia_ring *r, bool backward, sia_carve *c) {
 }
 
 /* The same on all ranks: it depends on the longest chunk of any. Short sequences share a turn. */
-static void cut(sia_ring *r, int64_t piece) {
-    int64_t longest = (r->length + 2 * sia_comm_size(r->c) - 1) / (2 * sia_comm_size(r->c));
-    r->slices = (longest + piece - 1) / piece;
+static void cut(sia_ring *r, int64_t slice) {
+    int64_t chunks = 2 * (int64_t)sia_comm_size(r->c), longest = (r->length + chunks - 1) / chunks;
+    r->slices = (longest + slice - 1) / slice;
     r->rows = (longest + r->slices - 1) / r->slices;
-    r->sequences = piece / r->rows < r->batch ? piece / r->rows : r->batch;
+    r->sequences = slice / r->rows < r->batch ? slice / r->rows : r->batch;
+}
+
+static sia_status check_plan(const sia_attention *a, const sia_comm *c, const sia_ring_plan *plan,
+                             sia_error *err) {
+    int64_t batch = plan->batch, length = plan->length, least = 2 * (int64_t)sia_comm_size(c);
+    if (length < least || length > SIA_MAX_POSITION)
+        return sia_fail(err, SIA_ARGUMENT, "length %lld on %d ranks: want %lld to %lld", (long long)length,
+                        sia_comm_size(c), (long long)least, (long long)SIA_MAX_POSITION);
+    if (batch < 1 || batch > SIA_MAX_POSITION / length)
+        return sia_fail(err, SIA_ARGUMENT, "batch %lld of length %lld: want 1 to %lld", (long long)batch,
+                        (long long)length, (long long)(SIA_MAX_POSITION / length));
+    /* Slices of both chunks are one transfer. */
+    int64_t row = (int64_t)a->config.kv_heads * a->config.head_dim * (int64_t)sizeof(float);
+    int64_t most = (int64_t)(SIA_MESSAGE_MOST * SIA_TRANSFER_PARTS) / (2 * row);
+    if (plan->slice < 0 || plan->slice > most)
+        return sia_fail(err, SIA_ARGUMENT, "slice %lld: want 1 to %lld, or 0 for %d", (long long)plan->slice,
+                        (long long)most, SLICE);
+    return SIA_OK;
 }
 
 sia_status sia_ring_create(sia_ring **out, const sia_attention *a, sia_comm *c, const sia_ring_plan *plan,
                            sia_error *err) {
-    *out = NULL;
-    int size = sia_comm_size(c);
-    int64_t batch = plan->batch, length = plan->length;
-    if (batch < 1 || length < 2 * (int64_t)size || length > SIA_MAX_POSITION ||
-        batch > SIA_MAX_POSITION / length)
+    if (out) *out = NULL;
+    if (!out || !a || !plan)
         return sia_fail(err, SIA_ARGUMENT,
-                        "%lld sequences of %lld tokens on %d ranks: want %d tokens at least",
-                        (long long)batch, (long long)length, size, 2 * size);
+                        "ring: want an attention, a plan and a place for the result, got NULL");
+    sia_status status = check_plan(a, c, plan, err);
+    if (status) return status;
     sia_ring *r = sia_alloc(1, sizeof *r);
     if (!r) return sia_fail_memory(err, sizeof *r, "ring");
     const sia_attention_config *config = &a->config;
-    *r = (sia_ring){.attention = a, .c = c, .batch = batch, .length = length};
+    *r = (sia_ring){.attention = a,
+                    .c = c,
+                    .batch = plan->batch,
+                    .length = plan->length,
+                    .backward = plan->backward != 0};
     r->q_row = (int64_t)config->heads * config->head_dim;
     r->k_row = (int64_t)config->kv_heads * config->head_dim;
-    r->mine = sia_ring_part_of(length, size, sia_comm_rank(c));
+    r->mine = sia_ring_part_of(plan->length, sia_comm_size(c), sia_comm_rank(c));
     r->n = r->mine.count[0] + r->mine.count[1];
-    cut(r, plan->piece > 0 ? plan->piece : PIECE);
+    cut(r, plan->slice ? plan->slice : SLICE);
     sia_carve count = {NULL, 0};
-    carve(r, plan->backward, &count);
+    carve(r, &count);
     r->bytes = count.used;
     r->memory = sia_pages_map(r->bytes);
-    sia_status status = r->memory ? SIA_OK : sia_fail_memory(err, r->bytes, "ring");
-    if (!status) status = sia_attention_reserve(a, length, err);
+    if (!r->memory) status = sia_fail_memory(err, r->bytes, "ring");
+    if (!status) status = sia_attention_reserve(a, plan->length, err);
     if (status) {
         sia_ring_destroy(r);
         return status;
     }
-    carve(r, plan->backward, &(sia_carve){.base = r->memory});
+    carve(r, &(sia_carve){.base = r->memory});
     *out = r;
     return SIA_OK;
 }
 
 void sia_ring_destroy(sia_ring *r) {
     if (!r) return;
-    sia_pages_unmap(r->memory, r->bytes);
+    if (!r->broken) sia_pages_unmap(r->memory, r->bytes);
     sia_free(r);
 }
 
@@ -216,6 +245,70 @@ static sia_status move_on(sia_ring *r, passage *p, sia_error *err) {
         if (!status) status = sia_comm_test(r->c, &p->out[i], &done, err);
     }
     return status;
+}
+
+static sia_status ended(sia_ring *r, sia_status status) {
+    r->broken = r->broken || status != SIA_OK;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ checks */
+
+/* What all ranks must be asked for alike, as a number. */
+static uint64_t mark_of(const sia_ring *r) {
+    const sia_attention_config *c = &r->attention->config;
+    char text[1024], sum[SIA_SHA256_TEXT], start[17] = "";
+    (void)snprintf(text, sizeof text,
+                   "%s %d %d %d %lld %lld %a %a %a %a %a %a %a %d %d, %lld %lld %lld %lld %d",
+                   r->attention->name, c->heads, c->kv_heads, c->head_dim, (long long)c->train_len,
+                   (long long)c->eval_len, c->tau, c->alpha, c->beta, c->sharp, c->rotary_base, c->prope_base,
+                   c->prope_share, (int)c->pairs, c->fill != NULL, (long long)r->batch, (long long)r->length,
+                   (long long)r->slices, (long long)r->sequences, r->backward);
+    (void)sia_sha256(text, strlen(text), sum);
+    memcpy(start, sum, sizeof start - 1);
+    return strtoull(start, NULL, 16);
+}
+
+static sia_status pass_mark(sia_ring *r, int step, sia_error *err) {
+    int rank = sia_comm_rank(r->c);
+    uint64_t *out = &r->marks[wrapped(r, rank - step)], *in = &r->marks[wrapped(r, rank - step - 1)];
+    sia_transfer sent, got;
+    sia_status status = sia_comm_receive(r->c, wrapped(r, rank - 1), in, sizeof *in, SIA_TAG_RING, &got, err);
+    if (!status)
+        status = sia_comm_send(r->c, wrapped(r, rank + 1), out, sizeof *out, SIA_TAG_RING, &sent, err);
+    if (!status) status = sia_comm_wait(r->c, &got, err);
+    return status ? status : sia_comm_wait(r->c, &sent, err);
+}
+
+/* Ranks that were asked for different things would take a message for another one. Before the first pass the marks of
+ * all go round, so that every rank finds out and says the same. */
+static sia_status compare(sia_ring *r, sia_error *err) {
+    int size = sia_comm_size(r->c);
+    sia_status status = SIA_OK;
+    if (r->compared) return SIA_OK;
+    r->marks[sia_comm_rank(r->c)] = mark_of(r);
+    for (int step = 0; !status && step + 1 < size; step++) status = ended(r, pass_mark(r, step, err));
+    for (int rank = 1; !status && rank < size; rank++)
+        if (r->marks[rank] != r->marks[0])
+            status = sia_fail(err, SIA_ARGUMENT,
+                              "ring: rank %d was given another scheme, setting or plan than rank 0", rank);
+    r->compared = !status;
+    return status;
+}
+
+static sia_status check_call(const sia_ring *r, int64_t batch, const void *io, sia_error *err) {
+    if (!r) return sia_fail(err, SIA_ARGUMENT, "ring: NULL");
+    if (r->broken) return sia_fail(err, SIA_ARGUMENT, "ring: an earlier pass failed");
+    if (batch < 1 || batch > r->batch)
+        return sia_fail(err, SIA_ARGUMENT, "batch %lld: want 1 to %lld, as planned", (long long)batch,
+                        (long long)r->batch);
+    return sia_array_check("io", io, err);
+}
+
+static sia_status check_dense(const char *name, int64_t stride, int64_t row, sia_error *err) {
+    if (stride == 0 || stride == row) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT, "%s %lld: a ring wants dense arrays, %lld or 0", name,
+                    (long long)stride, (long long)row);
 }
 
 /* ------------------------------------------------------------------------------------------------ pairs */
@@ -359,24 +452,33 @@ static sia_status forward_turn(sia_ring *r, const turn *t, const void *context, 
     return status;
 }
 
-static sia_status check(const sia_ring *r, int64_t batch, bool dense, sia_error *err) {
-    if (batch < 1 || batch > r->batch)
-        return sia_fail(err, SIA_ARGUMENT, "%lld sequences: want 1 to %lld", (long long)batch,
-                        (long long)r->batch);
-    return dense ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "a ring takes dense arrays, and has no statistics");
+static sia_status check_forward(const sia_ring *r, const sia_forward *io, sia_error *err) {
+    sia_status status = check_dense("q_stride", io->q_stride, r->q_row, err);
+    if (!status) status = check_dense("k_stride", io->k_stride, r->k_row, err);
+    if (!status) status = check_dense("v_stride", io->v_stride, r->k_row, err);
+    if (!status) status = check_dense("out_stride", io->out_stride, r->q_row, err);
+    if (!status) status = sia_array_check("q", io->q, err);
+    if (!status) status = sia_array_check("k", io->k, err);
+    if (!status) status = sia_array_check("v", io->v, err);
+    if (!status) status = sia_array_check("out", io->out, err);
+    if (!status) status = sia_logn_check(r->attention, "logn", io->logn, err);
+    if (status) return status;
+    if (io->entropy || io->mass)
+        return sia_fail(err, SIA_ARGUMENT, "%s: given, but a ring has no statistics",
+                        io->entropy ? "entropy" : "mass");
+    return SIA_OK;
 }
 
 sia_status sia_ring_forward(sia_ring *r, int64_t batch, const sia_forward *io, sia_error *err) {
-    bool dense = (!io->q_stride || io->q_stride == r->q_row) && (!io->k_stride || io->k_stride == r->k_row) &&
-                 (!io->v_stride || io->v_stride == r->k_row) &&
-                 (!io->out_stride || io->out_stride == r->q_row);
-    sia_status status = check(r, batch, dense && !io->entropy && !io->mass, err);
+    sia_status status = check_call(r, batch, io, err);
+    if (!status) status = check_forward(r, io, err);
+    if (!status) status = compare(r, err);
     if (status) return status;
     int64_t heads = r->attention->config.heads;
     forward_call call = {io, io->lse ? io->lse : r->all_lse};
     memset(io->out, 0, (size_t)(batch * r->n * r->q_row) * sizeof(float));
     for (int64_t i = 0; i < batch * r->n * heads; i++) call.lse[i] = -INFINITY;
-    return over_turns(r, batch, forward_turn, &call, err);
+    return ended(r, over_turns(r, batch, forward_turn, &call, err));
 }
 
 /* ------------------------------------------------------------------------------------------------ backward */
@@ -462,16 +564,33 @@ static sia_status backward_turn(sia_ring *r, const turn *t, const void *context,
     return SIA_OK;
 }
 
+static sia_status check_backward(const sia_ring *r, const sia_backward *io, sia_error *err) {
+    if (!r->backward) return sia_fail(err, SIA_ARGUMENT, "ring: its plan has no backward pass");
+    sia_status status = check_dense("q_stride", io->q_stride, r->q_row, err);
+    if (!status) status = check_dense("k_stride", io->k_stride, r->k_row, err);
+    if (!status) status = check_dense("v_stride", io->v_stride, r->k_row, err);
+    if (!status) status = check_dense("out_stride", io->out_stride, r->q_row, err);
+    const struct {
+        const char *name;
+        const void *array;
+    } wanted[] = {{"q", io->q},     {"k", io->k},     {"v", io->v},
+                  {"out", io->out}, {"lse", io->lse}, {"d_out", io->d_out},
+                  {"d_q", io->d_q}, {"d_k", io->d_k}, {"d_v", io->d_v}};
+    for (size_t i = 0; !status && i < sizeof wanted / sizeof *wanted; i++)
+        status = sia_array_check(wanted[i].name, wanted[i].array, err);
+    if (!status) status = sia_logn_check(r->attention, "logn", io->logn, err);
+    return status ? status : sia_logn_check(r->attention, "d_logn", io->d_logn, err);
+}
+
 sia_status sia_ring_backward(sia_ring *r, int64_t batch, const sia_backward *io, sia_error *err) {
-    bool dense = (!io->q_stride || io->q_stride == r->q_row) && (!io->k_stride || io->k_stride == r->k_row) &&
-                 (!io->v_stride || io->v_stride == r->k_row) &&
-                 (!io->out_stride || io->out_stride == r->q_row);
-    sia_status status = check(r, batch, dense, err);
+    sia_status status = check_call(r, batch, io, err);
+    if (!status) status = check_backward(r, io, err);
+    if (!status) status = compare(r, err);
     if (status) return status;
     int heads = r->attention->config.heads;
     memset(io->d_q, 0, (size_t)(batch * r->n * r->q_row) * sizeof(float));
     memset(r->dlogn_sums, 0, (size_t)heads * sizeof(double));
-    status = over_turns(r, batch, backward_turn, io, err);
+    status = ended(r, over_turns(r, batch, backward_turn, io, err));
     for (int h = 0; !status && io->d_logn && h < heads; h++) io->d_logn[h] = (float)r->dlogn_sums[h];
     return status;
 }

@@ -29,7 +29,15 @@ struct sia_comm {
 /* ------------------------------------------------------------------------------------------------ the object */
 
 sia_status sia_comm_create(sia_comm **out, const sia_transport *transport, double timeout, sia_error *err) {
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!out || !transport)
+        return sia_fail(err, SIA_ARGUMENT, "comm: want a transport and a place for the result, got NULL");
+    if (!transport->send || !transport->receive || !transport->test)
+        return sia_fail(err, SIA_ARGUMENT, "transport: %s: NULL, want a function",
+                        !transport->send      ? "send"
+                        : !transport->receive ? "receive"
+                                              : "test");
+    if (!(timeout > 0)) return sia_fail(err, SIA_ARGUMENT, "timeout %g: want seconds, above 0", timeout);
     if (transport->size < 1 || transport->rank < 0 || transport->rank >= transport->size)
         return sia_fail(err, SIA_ARGUMENT, "rank %d of %d: want 0 or more, below the size", transport->rank,
                         transport->size);
@@ -81,6 +89,16 @@ static sia_status check_message(const sia_comm *c, int peer, size_t bytes, sia_t
     return SIA_OK;
 }
 
+/* A transport may leave the sentence out; and the caller may want none. */
+static sia_status passed_on(sia_status status, const sia_error *said, const char *call, int peer,
+                            sia_error *err) {
+    if (!status) return SIA_OK;
+    if (!said->text[0])
+        return sia_fail(err, status, "transport: %s failed, rank %d (%s)", call, peer,
+                        sia_status_name(status));
+    return sia_fail(err, status, "%.*s", (int)sizeof said->text - 1, said->text);
+}
+
 static size_t part_bytes(size_t left) { return left < SIA_MESSAGE_MOST ? left : SIA_MESSAGE_MOST; }
 
 sia_status sia_comm_send(sia_comm *c, int to, const void *data, size_t bytes, int tag, sia_transfer *t,
@@ -88,9 +106,12 @@ sia_status sia_comm_send(sia_comm *c, int to, const void *data, size_t bytes, in
     sia_status status = check_message(c, to, bytes, t, err);
     const char *at = data;
     for (size_t left = bytes, part; !status && left; left -= part, at += part) {
+        sia_error said;
+        said.text[0] = 0;
         part = part_bytes(left);
         status =
-            c->transport.send(c->transport.context, c->first + to, at, part, tag, &t->parts[t->count], err);
+            c->transport.send(c->transport.context, c->first + to, at, part, tag, &t->parts[t->count], &said);
+        status = passed_on(status, &said, "send", to, err);
         if (!status) t->count++;
     }
     if (!status) *c->sent += (int64_t)bytes;
@@ -102,9 +123,12 @@ sia_status sia_comm_receive(sia_comm *c, int from, void *data, size_t bytes, int
     sia_status status = check_message(c, from, bytes, t, err);
     char *at = data;
     for (size_t left = bytes, part; !status && left; left -= part, at += part) {
+        sia_error said;
+        said.text[0] = 0;
         part = part_bytes(left);
         status = c->transport.receive(c->transport.context, c->first + from, at, part, tag,
-                                      &t->parts[t->count], err);
+                                      &t->parts[t->count], &said);
+        status = passed_on(status, &said, "receive", from, err);
         if (!status) t->count++;
     }
     return status;
@@ -113,9 +137,12 @@ sia_status sia_comm_receive(sia_comm *c, int from, void *data, size_t bytes, int
 /* From the last part to the first: what is done drops off the end. */
 sia_status sia_comm_test(sia_comm *c, sia_transfer *t, bool *done, sia_error *err) {
     sia_status status = SIA_OK;
-    bool part = true;
+    int part = 1;
     while (!status && part && t->count > 0) {
-        status = c->transport.test(c->transport.context, &t->parts[t->count - 1], &part, err);
+        sia_error said;
+        said.text[0] = 0;
+        status = c->transport.test(c->transport.context, &t->parts[t->count - 1], &part, &said);
+        status = passed_on(status, &said, "test", t->peer, err);
         if (!status && part) t->count--;
     }
     *done = t->count == 0;

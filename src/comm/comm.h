@@ -10,8 +10,8 @@
  *     sia_comm_wait(c, &got, err), sia_comm_wait(c, &sent, err);
  *     status = sia_comm_agree(c, status, err);                                  all ranks go on, or none does
  *
- * What moves bytes is a transport of three functions: MPI in the program (comm/comm_mpi.h), threads in the tests.
- * The library has none of its own, and needs none for one process.
+ * What moves bytes is a transport of three functions, in sia.h with the object and its creation: MPI in the program
+ * (comm/comm_mpi.h), threads in the tests. The library has none of its own, and needs none for one process.
  *
  * Nothing here waits for ever: a rank from which nothing came for `timeout` seconds is SIA_LOST, with a sentence that
  * names it. Every sum has a fixed order: same bits for the same number of ranks, whatever arrives first. One thread
@@ -24,30 +24,6 @@
 #include <stdint.h>
 
 #include "sia.h"
-
-/* A send or a receive that was started, as the transport knows it. */
-typedef uint64_t sia_request;
-
-/* At most this many bytes in one message: what an int of MPI can count. Longer ones are cut by sia_comm_send. */
-#define SIA_MESSAGE_MOST ((size_t)1 << 30)
-
-typedef struct sia_transport {
-    void *context;
-    int rank, size;
-    /* Starts; the memory is left alone until `test` says that it is done. Messages between two ranks with one tag
-     * arrive in the order in which they were sent. */
-    sia_status (*send)(void *context, int to, const void *data, size_t bytes, int tag, sia_request *request,
-                       sia_error *err);
-    sia_status (*receive)(void *context, int from, void *data, size_t bytes, int tag, sia_request *request,
-                          sia_error *err);
-    sia_status (*test)(void *context, sia_request *request, bool *done, sia_error *err);
-} sia_transport;
-
-typedef struct sia_comm sia_comm;
-
-/* The transport's context is borrowed. timeout: seconds that another rank may be silent while this one waits. */
-sia_status sia_comm_create(sia_comm **c, const sia_transport *transport, double timeout, sia_error *err);
-void sia_comm_destroy(sia_comm *c); /* NULL is fine */
 
 /* Ranks first .. first + size - 1 of c as 0 .. size - 1. This rank must be one of them. Borrows c's transport. */
 sia_status sia_comm_part(sia_comm **part, const sia_comm *c, int first, int size, sia_error *err);

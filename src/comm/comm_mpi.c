@@ -145,7 +145,7 @@ static sia_status mpi_receive(void *context, int from, void *data, size_t bytes,
 
 /* NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker) */
 
-static sia_status mpi_test(void *context, sia_request *request, bool *done, sia_error *err) {
+static sia_status mpi_test(void *context, sia_request *request, int *done, sia_error *err) {
     (void)context;
     MPI_Request r;
     MPI_Status got;
@@ -155,7 +155,7 @@ static sia_status mpi_test(void *context, sia_request *request, bool *done, sia_
     int code = MPI_Test(&r, &flag, &got);
     leave(flag ? -1 : 0);
     *request = kept(r);
-    *done = flag != 0;
+    *done = flag;
     return checked(code, "MPI_Test", code == MPI_SUCCESS ? 0 : got.MPI_SOURCE, err);
 }
 

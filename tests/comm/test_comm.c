@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What ranks do together, on 1 to 8 of them: everybody gets what everybody should, sums have the same bits each time,
- * an error of one is the error of all, a rank that is gone is noticed in time. */
+ * an error of one is the error of all, a rank that is gone is noticed in time, a transport's failures are handed on. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -75,6 +76,96 @@ static void none_is_one(void **state) {
     assert_int_equal(sia_comm_agree(NULL, SIA_FILE, &err), SIA_FILE);
     assert_int_equal(sia_comm_same(NULL, "build", "a", &err), SIA_OK);
     assert_true(sia_comm_agreed(NULL));
+}
+
+/* A transport that fails at the call that it is told to: in words, or with none. */
+typedef struct failing {
+    int at, calls;
+    const char *text;
+} failing;
+
+static sia_status fails(failing *f, sia_error *err) {
+    if (f->calls++ < f->at) return SIA_OK;
+    if (f->text) (void)snprintf(err->text, sizeof err->text, "%s", f->text);
+    return SIA_LOST;
+}
+static sia_status failing_send(void *context, int to, const void *data, size_t bytes, int tag,
+                               sia_request *request, sia_error *err) {
+    (void)to, (void)data, (void)bytes, (void)tag;
+    *request = 0;
+    return fails(context, err);
+}
+static sia_status failing_receive(void *context, int from, void *data, size_t bytes, int tag,
+                                  sia_request *request, sia_error *err) {
+    (void)from, (void)tag;
+    memset(data, 0, bytes);
+    *request = 0;
+    return fails(context, err);
+}
+static sia_status failing_test(void *context, sia_request *request, int *done, sia_error *err) {
+    (void)request;
+    *done = 1;
+    return fails(context, err);
+}
+
+#define FUNCTIONS .send = failing_send, .receive = failing_receive, .test = failing_test
+static const struct {
+    sia_transport transport;
+    double timeout;
+    const char *sentence;
+} creations[] = {
+    {{.size = 0, FUNCTIONS}, 1, "rank 0 of 0: want 0 or more, below the size"},
+    {{.rank = 2, .size = 2, FUNCTIONS}, 1, "rank 2 of 2: want 0 or more, below the size"},
+    {{.rank = -1, .size = 2, FUNCTIONS}, 1, "rank -1 of 2: want 0 or more, below the size"},
+    {{.size = 2, .receive = failing_receive, .test = failing_test},
+     1,
+     "transport: send: NULL, want a function"},
+    {{.size = 2, .send = failing_send, .test = failing_test}, 1, "transport: receive: NULL, want a function"},
+    {{.size = 2, .send = failing_send, .receive = failing_receive},
+     1,
+     "transport: test: NULL, want a function"},
+    {{.size = 2, FUNCTIONS}, 0, "timeout 0: want seconds, above 0"},
+    {{.size = 2, FUNCTIONS}, -3, "timeout -3: want seconds, above 0"},
+    {{.size = 2, FUNCTIONS}, NAN, "timeout nan: want seconds, above 0"},
+};
+
+static void refused(void **state) {
+    (void)state;
+    sia_error err;
+    sia_comm *c;
+    for (size_t i = 0; i < sizeof creations / sizeof *creations; i++) {
+        c = (sia_comm *)&err;
+        assert_int_equal(sia_comm_create(&c, &creations[i].transport, creations[i].timeout, &err),
+                         SIA_ARGUMENT);
+        assert_string_equal(err.text, creations[i].sentence);
+        assert_null(c);
+        assert_int_equal(sia_comm_create(&c, &creations[i].transport, creations[i].timeout, NULL),
+                         SIA_ARGUMENT);
+    }
+    assert_int_equal(sia_comm_create(&c, NULL, 1, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "comm: want a transport and a place for the result, got NULL");
+    assert_int_equal(sia_comm_create(NULL, &creations[0].transport, 1, &err), SIA_ARGUMENT);
+    sia_comm_destroy(NULL);
+}
+
+/* Calls 0 to 3 of a barrier on rank 0: receive, test, send, test. A caller without a place for the sentence is no
+ * burden for the transport. */
+static void transport_fails(void **state) {
+    (void)state;
+    static const char *const without[] = {
+        "transport: receive failed, rank 1 (lost)", "transport: test failed, rank 1 (lost)",
+        "transport: send failed, rank 1 (lost)", "transport: test failed, rank 1 (lost)"};
+    for (int i = 0; i < 3 * 4; i++) {
+        failing f = {.at = i % 4, .text = i < 4 ? NULL : "the cable is cut"};
+        sia_error err;
+        sia_comm *c;
+        sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
+        assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+        assert_int_equal(sia_comm_barrier(c, i < 8 ? &err : NULL), SIA_LOST);
+        if (i < 8) assert_string_equal(err.text, i < 4 ? without[i] : "the cable is cut");
+        if (i < 8) assert_int_equal(err.status, SIA_LOST);
+        sia_comm_destroy(c);
+    }
 }
 
 /* A part of the ranks has its own numbers, and does not hear the others. */
@@ -242,7 +333,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_together), cmocka_unit_test(none_is_one), cmocka_unit_test(test_parts),
         cmocka_unit_test(test_agree),    cmocka_unit_test(test_same),   cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_exchange), cmocka_unit_test(refused),     cmocka_unit_test(transport_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

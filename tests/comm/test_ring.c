@@ -2,7 +2,7 @@
  *
  * Attention round a ring against attention in one process: every scheme, lengths that the ranks do not divide, grouped
  * heads, several sequences, chunks that travel whole and in slices; forward, all gradients, and the same bits when it is
- * done again. */
+ * done again. And what is refused, on which ranks, and what a rank that is gone leaves behind. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
 typedef struct ring_case {
     int ranks, heads, kv_heads, head_dim;
     int64_t batch, length;
-    int64_t piece;
+    int64_t slice;
 } ring_case;
 
 typedef enum array { Q, K, V, D_OUT, OUT, LSE, D_Q, D_K, D_V, ARRAYS } array;
@@ -127,7 +127,7 @@ static void rank_work(sia_comm *c, void *context) {
     sia_error *err = &p->said[rank];
     sia_ring *ring = NULL;
     float *mine[ARRAYS], d_logn[64] = {0};
-    sia_ring_plan plan = {.batch = p->c.batch, .length = p->c.length, .backward = true, .piece = p->c.piece};
+    sia_ring_plan plan = {.batch = p->c.batch, .length = p->c.length, .backward = true, .slice = p->c.slice};
     sia_status status = sia_ring_create(&ring, p->a, c, &plan, err);
     for (int i = 0; !status && i < ARRAYS; i++) {
         mine[i] =
@@ -265,26 +265,259 @@ static void memory(void **state) {
     destroy(&p);
 }
 
-static void too_short(sia_comm *c, void *context) {
-    sia_ring *ring;
+/* ------------------------------------------------------------------------------------------------ refusals */
+
+static const struct {
+    int ranks;
+    sia_ring_plan plan;
+    const char *sentence;
+} plans[] = {
+    {4, {.batch = 1, .length = 7}, "length 7 on 4 ranks: want 8 to 1073741824"},
+    {1, {.batch = 1, .length = 1}, "length 1 on 1 ranks: want 2 to 1073741824"},
+    {2, {.batch = 1, .length = 0}, "length 0 on 2 ranks: want 4 to 1073741824"},
+    {2, {.batch = 1, .length = -5}, "length -5 on 2 ranks: want 4 to 1073741824"},
+    {2, {.batch = 1, .length = SIA_MAX_POSITION + 1}, "length 1073741825 on 2 ranks: want 4 to 1073741824"},
+    {2, {.batch = 0, .length = 64}, "batch 0 of length 64: want 1 to 16777216"},
+    {2, {.batch = -1, .length = 64}, "batch -1 of length 64: want 1 to 16777216"},
+    {2, {.batch = 16777217, .length = 64}, "batch 16777217 of length 64: want 1 to 16777216"},
+    {2, {.batch = INT64_MAX, .length = 64}, "batch 9223372036854775807 of length 64: want 1 to 16777216"},
+    {2, {.batch = 1, .length = 64, .slice = -1}, "slice -1: want 1 to 67108864, or 0 for 2048"},
+    {2,
+     {.batch = 1, .length = 64, .slice = INT64_MAX},
+     "slice 9223372036854775807: want 1 to 67108864, or 0 for 2048"},
+};
+
+static void refused_plan(sia_comm *c, void *context) {
     problem *p = context;
-    sia_status status = sia_ring_create(&ring, p->a, c, &(sia_ring_plan){.batch = 1, .length = 7},
-                                        &p->said[sia_comm_rank(c)]);
-    if (status != SIA_ARGUMENT || ring) p->failed++;
+    sia_ring *ring = (sia_ring *)p;
+    const sia_ring_plan *plan = &plans[p->c.batch].plan;
+    if (sia_ring_create(&ring, p->a, c, plan, &p->said[sia_comm_rank(c)]) != SIA_ARGUMENT || ring)
+        p->failed++;
 }
 
-static void errors(void **state) {
+static void refused_plans(void **state) {
     (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        problem p = create("rope", cases[1]);
+        p.c.batch = (int64_t)i;
+        run_ranks(plans[i].ranks, 60, refused_plan, &p);
+        assert_int_equal(p.failed, 0);
+        for (int r = 0; r < plans[i].ranks; r++) assert_string_equal(p.said[r].text, plans[i].sentence);
+        destroy(&p);
+    }
+    sia_ring *ring;
+    sia_error err;
     problem p = create("rope", cases[1]);
-    run_ranks(4, 60, too_short, &p);
+    sia_ring_plan plan = {.batch = 1, .length = 64};
+    assert_int_equal(sia_ring_create(NULL, p.a, NULL, &plan, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_ring_create(&ring, NULL, NULL, &plan, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_ring_create(&ring, p.a, NULL, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "ring: want an attention, a plan and a place for the result, got NULL");
+    assert_int_equal(sia_ring_create(&ring, p.a, NULL, NULL, NULL), SIA_ARGUMENT);
+    sia_ring_destroy(NULL);
+    destroy(&p);
+    static const int no_rank[][2] = {{0, 0}, {-1, 0}, {2, 2}, {2, -1}};
+    for (size_t i = 0; i < sizeof no_rank / sizeof *no_rank; i++) {
+        sia_ring_part none = sia_ring_part_of(64, no_rank[i][0], no_rank[i][1]);
+        assert_int_equal(none.count[0] + none.count[1], 0);
+    }
+    assert_int_equal(sia_ring_part_of(-1, 2, 0).count[1], 0);
+    assert_int_equal(sia_ring_part_of(SIA_MAX_POSITION + 1, 2, 0).count[1], 0);
+    sia_ring_part last = sia_ring_part_of(SIA_MAX_POSITION, INT32_MAX, 0);
+    assert_int_equal(last.first[1] + last.count[1], SIA_MAX_POSITION);
+}
+
+/* Calls of a ring of one process, of two sequences of 8 positions, heads 2, head_dim 8. */
+enum { CALL_FLOATS = 2 * 8 * 2 * 8 };
+static float some[CALL_FLOATS], result[CALL_FLOATS], per_head[32];
+#define GOOD .q = some, .k = some, .v = some, .out = result
+
+static const struct {
+    const char *scheme;
+    int64_t batch;
+    sia_forward io;
+    const char *sentence;
+} forwards[] = {
+    {"si", 0, {GOOD}, "batch 0: want 1 to 2, as planned"},
+    {"si", 3, {GOOD}, "batch 3: want 1 to 2, as planned"},
+    {"si", 2, {.k = some, .v = some, .out = result}, "q: NULL, want an array"},
+    {"si", 2, {.q = some, .v = some, .out = result}, "k: NULL, want an array"},
+    {"si", 2, {.q = some, .k = some, .out = result}, "v: NULL, want an array"},
+    {"si", 2, {.q = some, .k = some, .v = some}, "out: NULL, want an array"},
+    {"si", 2, {GOOD, .logn = per_head}, "logn: given, but scheme si+nope has no logn"},
+    {"logn+rope", 2, {GOOD}, "logn: NULL, want one number for each head with scheme logn+rope"},
+    {"si", 2, {GOOD, .entropy = per_head}, "entropy: given, but a ring has no statistics"},
+    {"si", 2, {GOOD, .mass = per_head}, "mass: given, but a ring has no statistics"},
+    {"si", 2, {GOOD, .q_stride = 32}, "q_stride 32: a ring wants dense arrays, 16 or 0"},
+    {"si", 2, {GOOD, .k_stride = -16}, "k_stride -16: a ring wants dense arrays, 16 or 0"},
+    {"si", 2, {GOOD, .v_stride = 8}, "v_stride 8: a ring wants dense arrays, 16 or 0"},
+    {"si", 2, {GOOD, .out_stride = 17}, "out_stride 17: a ring wants dense arrays, 16 or 0"},
+    {"si", 2, {GOOD, .q_stride = 16, .k_stride = 16, .v_stride = 16, .out_stride = 16}, ""},
+};
+
+static sia_ring *ring_of_one(problem *p, const char *scheme, int backward) {
+    sia_ring *ring;
+    sia_error err;
+    *p = create(scheme, (ring_case){1, 2, 2, 8, 2, 8, 0});
+    sia_ring_plan plan = {.batch = 2, .length = 8, .backward = backward};
+    if (sia_ring_create(&ring, p->a, NULL, &plan, &err)) fail_msg("%s", err.text);
+    assert_int_equal(sia_ring_positions(ring), 8);
+    return ring;
+}
+
+static void refused_forwards(void **state) {
+    (void)state;
+    problem p;
+    sia_error err;
+    for (size_t i = 0; i < sizeof forwards / sizeof *forwards; i++) {
+        sia_ring *ring = ring_of_one(&p, forwards[i].scheme, 0);
+        bool good = !*forwards[i].sentence;
+        err.text[0] = 0;
+        result[0] = 42;
+        assert_int_equal(sia_ring_forward(ring, forwards[i].batch, &forwards[i].io, &err),
+                         good ? SIA_OK : SIA_ARGUMENT);
+        assert_string_equal(err.text, forwards[i].sentence);
+        assert_true(good || result[0] == 42);
+        sia_ring_destroy(ring);
+        destroy(&p);
+    }
+    sia_ring *ring = ring_of_one(&p, "si", 0);
+    assert_int_equal(sia_ring_forward(NULL, 1, &(sia_forward){GOOD}, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "ring: NULL");
+    assert_int_equal(sia_ring_forward(ring, 1, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "io: NULL, want an array");
+    assert_int_equal(sia_ring_forward(ring, 1, NULL, NULL), SIA_ARGUMENT);
+    sia_ring_destroy(ring);
+    destroy(&p);
+}
+
+static void refused_backwards(void **state) {
+    (void)state;
+    static const sia_backward good = {.q = some,
+                                      .k = some,
+                                      .v = some,
+                                      .out = some,
+                                      .lse = per_head,
+                                      .d_out = some,
+                                      .d_q = result,
+                                      .d_k = result,
+                                      .d_v = result};
+    static const size_t needed[] = {
+        offsetof(sia_backward, q),   offsetof(sia_backward, k),   offsetof(sia_backward, v),
+        offsetof(sia_backward, out), offsetof(sia_backward, lse), offsetof(sia_backward, d_out),
+        offsetof(sia_backward, d_q), offsetof(sia_backward, d_k), offsetof(sia_backward, d_v)};
+    problem p, q;
+    sia_error err;
+    sia_ring *ring = ring_of_one(&p, "si", 1), *forward_only = ring_of_one(&q, "si", 0);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        sia_backward io = good;
+        memset((char *)&io + needed[i], 0, sizeof(void *));
+        assert_int_equal(sia_ring_backward(ring, 2, &io, &err), SIA_ARGUMENT);
+        assert_non_null(strstr(err.text, ": NULL, want an array"));
+    }
+    sia_backward io = good;
+    io.d_logn = per_head;
+    assert_int_equal(sia_ring_backward(ring, 2, &io, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "d_logn: given, but scheme si+nope has no logn");
+    io = good;
+    io.v_stride = 1;
+    assert_int_equal(sia_ring_backward(ring, 2, &io, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "v_stride 1: a ring wants dense arrays, 16 or 0");
+    assert_int_equal(sia_ring_backward(ring, 3, &good, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_ring_backward(NULL, 1, &good, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_ring_backward(ring, 1, NULL, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_ring_backward(forward_only, 1, &good, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "ring: its plan has no backward pass");
+    assert_int_equal(sia_ring_backward(ring, 2, &good, &err), SIA_OK);
+    sia_ring_destroy(ring);
+    sia_ring_destroy(forward_only);
+    destroy(&p);
+    destroy(&q);
+}
+
+/* ------------------------------------------------------------------------------------------------ failures */
+
+static sia_status one_forward(sia_ring *ring, const problem *p, sia_error *err) {
+    int64_t floats = p->c.batch * sia_ring_positions(ring) * p->c.heads * p->c.head_dim;
+    float *x = calloc((size_t)floats, sizeof *x), *out = calloc((size_t)floats, sizeof *out);
+    sia_status status =
+        x && out ? sia_ring_forward(ring, p->c.batch, &(sia_forward){.q = x, .k = x, .v = x, .out = out}, err)
+                 : SIA_MEMORY;
+    free(x);
+    free(out);
+    return status;
+}
+
+/* Rank 2 plans for another length, or has another setting: all ranks say so, at once and each time. */
+static void asked_differently(sia_comm *c, void *context) {
+    problem *p = context;
+    int rank = sia_comm_rank(c);
+    sia_attention *other;
+    sia_attention_config config = *sia_attention_settings(p->a);
+    sia_ring_plan plan = {.batch = 1, .length = 64};
+    config.tau = 11;
+    if (sia_attention_create(&other, "si", &config, &p->said[rank])) abort();
+    for (int what = 0; what < 2; what++) {
+        sia_ring *ring;
+        bool odd = rank == 2;
+        plan.length = odd && what == 0 ? 66 : 64;
+        if (sia_ring_create(&ring, odd && what == 1 ? other : p->a, c, &plan, &p->said[rank])) abort();
+        for (int again = 0; again < 2; again++)
+            if (one_forward(ring, p, &p->said[rank]) != SIA_ARGUMENT) p->failed++;
+        sia_ring_destroy(ring);
+    }
+    sia_attention_destroy(other);
+}
+
+static void different_plans(void **state) {
+    (void)state;
+    problem p = create("si", (ring_case){4, 1, 1, 8, 1, 64, 0});
+    run_ranks(4, 60, asked_differently, &p);
     assert_int_equal(p.failed, 0);
-    assert_non_null(strstr(p.said[0].text, "want 8 tokens at least"));
+    for (int r = 0; r < 4; r++)
+        assert_string_equal(p.said[r].text,
+                            "ring: rank 2 was given another scheme, setting or plan than rank 0");
+    destroy(&p);
+}
+
+/* Rank 1 is gone after the first pass. Who waits for it says so in time; then the ring is of no more use. */
+static void one_gone(sia_comm *c, void *context) {
+    problem *p = context;
+    int rank = sia_comm_rank(c);
+    sia_ring *ring;
+    sia_error *err = &p->said[rank];
+    if (sia_ring_create(&ring, p->a, c, &(sia_ring_plan){.batch = 1, .length = 64}, err)) abort();
+    if (one_forward(ring, p, err)) p->failed++;
+    (void)sia_comm_set_timeout(c, 0.3);
+    if (rank != 1) {
+        if (one_forward(ring, p, err) != SIA_LOST) p->failed++;
+        sia_error then;
+        if (one_forward(ring, p, &then) != SIA_ARGUMENT ||
+            strcmp(then.text, "ring: an earlier pass failed") != 0)
+            p->failed++;
+    }
+    sia_ring_destroy(ring);
+}
+
+static void lost(void **state) {
+    (void)state;
+    problem p = create("si", (ring_case){3, 1, 1, 8, 1, 64, 0});
+    run_ranks(3, 60, one_gone, &p);
+    assert_int_equal(p.failed, 0);
+    const char *wanted = "rank 1 of 3 has not answered for "; /* 0 s, or more on a busy machine */
+    assert_memory_equal(p.said[2].text, wanted, strlen(wanted));
     destroy(&p);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_split), cmocka_unit_test(every_scheme),
-                                       cmocka_unit_test(same_bits), cmocka_unit_test(memory),
-                                       cmocka_unit_test(errors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_split),
+                                       cmocka_unit_test(every_scheme),
+                                       cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(memory),
+                                       cmocka_unit_test(refused_plans),
+                                       cmocka_unit_test(refused_forwards),
+                                       cmocka_unit_test(refused_backwards),
+                                       cmocka_unit_test(different_plans),
+                                       cmocka_unit_test(lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static inline letter *thread_fetch(rank_thread *me, int from, int tag) {
     return l;
 }
 
-static inline sia_status thread_test(void *context, sia_request *request, bool *done, sia_error *err) {
+static inline sia_status thread_test(void *context, sia_request *request, int *done, sia_error *err) {
     rank_thread *me = context;
     awaited *a = (awaited *)(uintptr_t)*request, **at;
     *done = a == NULL;
@@ -110,7 +110,7 @@ static inline sia_status thread_test(void *context, sia_request *request, bool *
         *at = a->next;
         free(a);
         *request = 0;
-        *done = true;
+        *done = 1;
         break;
     }
     return SIA_OK;
