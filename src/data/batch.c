@@ -113,10 +113,10 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
         if (tokens > longest) longest = tokens;
     }
     if (!total)
-        return sia_fail(
-            err, SIA_ARGUMENT,
-            "no document of %lld tokens: the longest has %lld; want longer documents or shorter lengths (--lengths)",
-            (long long)length + 1, (long long)longest);
+        return sia_fail(err, SIA_ARGUMENT,
+                        "no document of %lld tokens: the longest has %lld; want longer documents or shorter "
+                        "lengths (--lengths)",
+                        (long long)length + 1, (long long)longest);
     if (count == 0 || count > total) count = total;
     sia_status status = make_windows(out, c, length, count, err);
     if (status) return status;

@@ -120,7 +120,8 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
     status = sia_train_data_open(&t->run, description, s->run, s->threads, err);
     json_decref(description);
     if (!status && !t->run.val)
-        status = sia_fail(err, SIA_ARGUMENT, "%s: was trained without validation text: name one with --data", s->run);
+        status = sia_fail(err, SIA_ARGUMENT, "%s: was trained without validation text: name one with --data",
+                          s->run);
     return status;
 }
 

@@ -79,9 +79,16 @@ sia_status sia_train_config_read(const char *folder, sia_settings *settings, jso
     return status;
 }
 
-static sia_status config_write(const state *s, sia_error *err) {
+/* Settings and data. The description is copied: trainings in other threads share it, and jansson's counts of
+ * references are not for several threads. */
+static json_t *whole_config(const state *s) {
     json_t *json = sia_settings_json(&s->settings);
-    sia_json_set(&json, "data", json_incref(s->data->description));
+    sia_json_set(&json, "data", json_deep_copy(s->data->description));
+    return json;
+}
+
+static sia_status config_write(const state *s, sia_error *err) {
+    json_t *json = whole_config(s);
     sia_json_set(&json, "version", json_string(sia_version()));
     if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
@@ -430,11 +437,7 @@ static sia_status begin_first(state *s, bool begun, sia_error *err) {
 }
 
 /* What rank 0 found, as text. */
-static char *beginning_text(const state *s) {
-    json_t *json = sia_settings_json(&s->settings);
-    sia_json_set(&json, "data", json_incref(s->data->description));
-    return json_line(json);
-}
+static char *beginning_text(const state *s) { return json_line(whole_config(s)); }
 
 /* Another rank opens the same, and is asked whether it was called for the same. */
 static sia_status begin_other(state *s, const char *text, sia_error *err) {

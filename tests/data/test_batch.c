@@ -212,8 +212,8 @@ static void test_window_parts(void **state) {
     assert_int_equal(sia_windows_read(w, 0, 4, 4, ids, &err), SIA_ARGUMENT);
     sia_windows_destroy(w);
     assert_int_equal(sia_windows_create(&w, c, 534, 0, &err), SIA_ARGUMENT);
-    assert_sentence(&err,
-                    "no document of 535 tokens: the longest has 534; want longer documents or shorter lengths (--lengths)");
+    assert_sentence(&err, "no document of 535 tokens: the longest has 534; want longer documents or shorter "
+                          "lengths (--lengths)");
     assert_int_equal(sia_windows_create(&w, c, 0, 0, &err), SIA_ARGUMENT);
     sia_corpus_close(c);
 }

@@ -120,7 +120,8 @@ static void command_lines(void **state) {
         {"$SIA compare --out x --sweep tau=-1 --schemes rope", 2, "sweep tau=-1: want"},
         {"$SIA compare --out x --lengths 4", 2, "like 1x,4x,16x"},
         {"$SIA compare --out x none.txt", 1, "none.txt"},
-        {"$SIA compare --out one --steps 9", 2, "one: holds a study with layers 1, not 3: name another folder"},
+        {"$SIA compare --out one --steps 9", 2,
+         "one: holds a study with layers 1, not 3: name another folder"},
         {"$SIA compare --out s --quiet --json --schemes si+prope --sweep tau=1,10 --layers 1 --width 16 "
          "--heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
