@@ -72,7 +72,7 @@ static void value_text(const json_t *value, char room[static 48]) {
     if (used && used <= 47)
         room[used] = 0;
     else
-        strcpy(room, value ? "something long" : "nothing");
+        (void)snprintf(room, 48, "%s", value ? "something long" : "nothing");
 }
 
 static bool find_difference(const json_t *then, const json_t *now, char room[static 160]) {
@@ -95,6 +95,6 @@ static bool find_difference(const json_t *then, const json_t *now, char room[sta
 }
 
 const char *sia_json_difference(const json_t *then, const json_t *now, char room[static 160]) {
-    if (!find_difference(then, now, room)) strcpy(room, "other settings");
+    if (!find_difference(then, now, room)) (void)snprintf(room, 160, "other settings");
     return room;
 }
