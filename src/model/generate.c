@@ -71,7 +71,7 @@ static sia_status hand_on(holding *h, size_t limit, sia_error *err) {
     }
     if (!status && at > from) status = h->g->write(h->g->write_context, h->bytes + from, at - from, err);
     h->count -= at;
-    memmove(h->bytes, h->bytes + at, h->count);
+    if (h->count) memmove(h->bytes, h->bytes + at, h->count);
     return status;
 }
 
@@ -86,7 +86,7 @@ static sia_status hold(holding *h, const char *bytes, size_t count, sia_error *e
     if (count) memcpy(h->bytes + h->count, bytes, count);
     h->count += count;
     sia_text stop = h->g->stop;
-    char *found = stop.size ? memmem(h->bytes, h->count, stop.bytes, stop.size) : NULL;
+    char *found = stop.size && h->count ? memmem(h->bytes, h->count, stop.bytes, stop.size) : NULL;
     if (found) {
         h->stopped = true;
         h->count = (size_t)(found - h->bytes);

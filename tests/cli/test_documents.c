@@ -424,9 +424,10 @@ static void test_documents(void **state) {
     }
     globfree(&files);
     assert_true(options_checked >= 5);
-    for (const cli_command *const *command = cli_commands; *command; command++) {
-        check_text((*command)->name, (*command)->examples);
-        if ((*command)->notes) check_text((*command)->name, (*command)->notes);
+    for (const cli_command *const *each = cli_commands; *each; each++) {
+        const cli_command *command = *each;
+        check_text(command->name, command->examples);
+        if (command->notes) check_text(command->name, command->notes);
     }
 }
 

@@ -80,7 +80,7 @@ static void sequences_divided(void **state) {
     same_curve("logn", "both");
     /* The same table from one process, from windows divided, from sequences divided; speeds aside. */
     char one[4096], other[4096];
-    const char *eval = "eval logn --threads 1 --quiet --lengths 1x,16x --windows 3 | cut -c 1-50";
+    const char *eval = "eval logn --threads 1 --quiet --lengths 1x,16x --windows 3 2>/dev/null | cut -c 1-50";
     char command[512];
     (void)snprintf(command, sizeof command, "$SIA %s", eval);
     assert_int_equal(run_command(command, one, sizeof one), 0);
@@ -151,8 +151,10 @@ static void refusals(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_not_equal(on_ranks(cases[i].ranks, cases[i].line), 0);
         const char *found = strstr(said_text, cases[i].says);
-        if (!found) fail_msg("%s: want '%s' in: %s", cases[i].line, cases[i].says, said_text);
-        if (strstr(found + 1, cases[i].says)) fail_msg("%s: said twice: %s", cases[i].line, said_text);
+        if (!found)
+            fail_msg("%s: want '%s' in: %s", cases[i].line, cases[i].says, said_text);
+        else if (strstr(found + 1, cases[i].says))
+            fail_msg("%s: said twice: %s", cases[i].line, said_text);
     }
 }
 
@@ -210,15 +212,15 @@ static void other_files(void **state) {
 
 /* Starts two ranks that save every 10 steps, waits until they have done 30, sends the signal to rank 1; returns the
  * seconds until the job has ended. */
-static double lose_rank(const char *run, int signal_number) {
+static double lose_rank(const char *run, int signal_number, int timeout) {
     char line[1024], name[128];
     (void)snprintf(
         line, sizeof line,
         "cd %s; exec %s -n 2 sh -c 'echo $$ >%s.$OMPI_COMM_WORLD_RANK$PMI_RANK; exec $SIA train --out %s"
-        " --steps 2000 --save-every 10 --timeout 3"
+        " --steps 2000 --save-every 10 --timeout %d"
         " --layers 2 --width 64 --heads 2 --train-len 64"
         " --batch 4 --vocabulary 512 --log-every 1 --threads 1 --schedule constant' >said 2>&1",
-        command_folder, getenv("MPIRUN"), run, run);
+        command_folder, getenv("MPIRUN"), run, run, timeout);
     pid_t job = fork();
     assert_true(job >= 0);
     if (job == 0) {
@@ -267,16 +269,16 @@ static void goes_on(const char *run) {
 
 static void a_rank_dies(void **state) {
     (void)state;
-    assert_true(lose_rank("dead", SIGKILL) < 60);
+    assert_true(lose_rank("dead", SIGKILL, 40) < 60);
     goes_on("dead");
 }
 
 /* It still has its place in the job, but says nothing more: the other one waits as long as it was told to. */
 static void a_rank_is_silent(void **state) {
     (void)state;
-    double seconds = lose_rank("silent", SIGSTOP);
+    double seconds = lose_rank("silent", SIGSTOP, 8); /* more than a crowded machine keeps a rank waiting */
     must_say("rank 0: rank 1 of 2 has not answered for ");
-    assert_true(seconds > 2 && seconds < 60);
+    assert_true(seconds > 7 && seconds < 60);
     goes_on("silent");
 }
 

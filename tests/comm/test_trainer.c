@@ -99,6 +99,10 @@ static void keep_states(job *j, sia_comm *c, sia_optimizer *o, sia_error *err) {
     }
     if (sia_comm_rank(c) != 0) return;
     j->state_floats = floats_of(o);
+    if (j->state_floats < 1) {
+        j->failed++;
+        return;
+    }
     int64_t count;
     const sia_optim_state *states = sia_optimizer_states(o, &count);
     float *at = j->states = malloc((size_t)j->state_floats * sizeof(float));
