@@ -88,7 +88,10 @@ static sia_status make_windows(sia_windows **out, const sia_corpus *c, int64_t l
         free(places);
         return sia_fail_memory(err, (size_t)count * sizeof *places, "validation windows");
     }
-    *w = (sia_windows){c, length, count, places};
+    w->corpus = c;
+    w->length = length;
+    w->count = count;
+    w->first = places;
     *out = w;
     return SIA_OK;
 }

@@ -103,6 +103,7 @@ INLINE void tile_out(const tile *t, const sia_multiply *p, bool first, float *c,
     for (int64_t r = 0; r < rows && r < MR; r++)
         for (int64_t j = 0; j < columns && j < NR; j++) {
             float *q = c + r * p->c_stride + j;
+            // cppcheck-suppress uninitvar; it does not see vstore write
             *q = part[r * NR + j] + (beta == 0 ? 0 : beta * *q);
         }
 }
