@@ -52,7 +52,7 @@ double cli_median_ratio(const double *over, const double *under, double scale, i
 
 sia_status cli_json_line(json_t *object, sia_error *err) {
     if (!object) return sia_fail(err, SIA_NUMBER, "a measured figure is not finite");
-    int failed = json_dumpf(object, stdout, JSON_REAL_PRECISION(6) | cli_json_flags());
+    int failed = cli_json_dump(object, stdout, JSON_REAL_PRECISION(6));
     json_decref(object);
     if (failed || putchar('\n') == EOF) return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
     return SIA_OK;

@@ -65,7 +65,7 @@ static void start(shown *s, const char *path) {
 /* A thing that failed has its sentence on stderr, and no object. */
 static void end(shown *s, sia_status status) {
     if (s->json && !status) {
-        (void)json_dumpf(s->object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6) | cli_json_flags());
+        (void)cli_json_dump(s->object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
         putchar('\n');
     }
     json_decref(s->object);

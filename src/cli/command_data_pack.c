@@ -45,7 +45,7 @@ static void say_json(const char *folder, const sia_manifest *m) {
                          json_pack("{s:I, s:I, s:I}", "tokens", (json_int_t)m->parts[part].tokens,
                                    "documents", (json_int_t)m->parts[part].documents, "bytes",
                                    (json_int_t)m->parts[part].bytes));
-    (void)json_dumpf(object, stdout, JSON_COMPACT | cli_json_flags());
+    (void)cli_json_dump(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);
 }

@@ -85,7 +85,7 @@ typedef struct json_out {
 static void put_line(json_out *out, json_t *line) {
     if (!out->status && !line)
         out->status = sia_fail(out->err, SIA_ARGUMENT, "a name is no UTF-8: no JSON holds it");
-    if (!out->status && (json_dumpf(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT) ||
+    if (!out->status && (cli_json_dump(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT) ||
                          fputc('\n', out->stream) == EOF))
         out->status = sia_fail(out->err, SIA_FILE, "probe: %s", strerror(errno));
     json_decref(line);

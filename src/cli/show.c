@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/show.h"
 
-#include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,4 +16,18 @@ const char *cli_shown(const char *text) {
     return sia_harmless(room, strlen(room), "");
 }
 
-size_t cli_json_flags(void) { return isatty(STDOUT_FILENO) == 1 ? JSON_ENSURE_ASCII : 0; }
+/* 127 stands in strings only. */
+static int write_escaped(const char *bytes, size_t size, void *to) {
+    for (const char *at = bytes, *end = bytes + size; at < end;) {
+        const char *found = memchr(at, 127, (size_t)(end - at));
+        size_t plain = (size_t)((found ? found : end) - at);
+        if (fwrite(at, 1, plain, to) != plain || (found && fputs("\\u007F", to) < 0)) return -1;
+        at += plain + (found ? 1 : 0);
+    }
+    return 0;
+}
+
+int cli_json_dump(const json_t *object, FILE *to, size_t flags) {
+    if (isatty(fileno(to)) == 1) flags |= JSON_ENSURE_ASCII;
+    return json_dump_callback(object, write_escaped, to, flags);
+}

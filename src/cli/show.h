@@ -7,13 +7,14 @@
 #ifndef SIA_CLI_SHOW_H
 #define SIA_CLI_SHOW_H
 
-#include <stddef.h>
+#include <jansson.h>
+#include <stdio.h>
 
 /* text, harmless (base/harmless.h), at most 511 bytes of it; good until this thread has asked for eight
  * more. */
 const char *cli_shown(const char *text);
 
-/* For json_dumps and its kin when the object goes to stdout: on a terminal all but ASCII is escaped. */
-size_t cli_json_flags(void);
+/* As json_dumpf, which leaves a control character as it is, 127; on a terminal all but ASCII is escaped. */
+int cli_json_dump(const json_t *object, FILE *to, size_t flags);
 
 #endif

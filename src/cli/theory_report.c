@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/show.h"
 
 /* ---------------------------------------------------------------------------------------------- verdicts */
 
@@ -191,7 +192,7 @@ static void put_line(json_out *out, json_t *line) {
         out->status = sia_fail(out->err, SIA_MEMORY, "no memory for a line of JSON");
         return;
     }
-    int failed = json_dumpf(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT);
+    int failed = cli_json_dump(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT);
     if (failed || fputc('\n', out->stream) == EOF)
         out->status = sia_fail(out->err, SIA_FILE, "theory: %s", strerror(errno));
     json_decref(line);

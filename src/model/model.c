@@ -177,7 +177,7 @@ static void pack_task(void *context, int64_t task, int worker) {
     (void)worker;
     packing *job = context;
     for (int i = 0; i < job->m->parameters.count; i++)
-        for (int back = 0; back <= job->back; back++) {
+        for (int back = 0; back < (job->back ? 2 : 1); back++) {
             int64_t tasks = pack_tasks(job->m, &job->m->parameters.list[i], back);
             if (task < tasks) {
                 if (!job->shared)
@@ -196,7 +196,7 @@ static sia_status pack(sia_model *m, bool back, bool shared, sia_error *err) {
     if (status) return status;
     int64_t tasks = 0;
     for (int i = 0; i < m->parameters.count; i++)
-        for (int way = 0; way <= back; way++) tasks += pack_tasks(m, &m->parameters.list[i], way);
+        for (int way = 0; way < (back ? 2 : 1); way++) tasks += pack_tasks(m, &m->parameters.list[i], way);
     packing job = {.m = m, .back = back, .shared = shared};
     sia_parallel(m->threads, tasks, pack_task, &job);
     return job.failed ? sia_fail_memory(err, m->forward.bytes, "packed weights") : SIA_OK;

@@ -290,8 +290,8 @@ static void test_terminal(void **state) {
                     "Hi?[2J??\xf0\x9f\x98\x80\r\n?");
     /* What a model says: at this temperature any byte. */
     assert_terminal("sia generate run --tokens 400 --temperature 1000 --threads 1 --ignore-end", 0, "?");
-    assert_terminal("sia generate run --tokens 400 --temperature 1000 --threads 1 --ignore-end --json", 0,
-                    "\\u");
+    assert_terminal("sia generate run --tokens 4000 --temperature 1000 --threads 1 --ignore-end --json", 0,
+                    "\\u007F");
     /* Texts in JSON files. */
     edit("run/config.json", "\"from\": \"text.txt\"", "\"from\": \"\\u001b[31mtext\\u009b\"");
     assert_terminal("sia train --resume --out run --threads 1", 0, "?[31mtext??");
