@@ -42,6 +42,16 @@ sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t 
     return status ? sia_fail(err, SIA_FORMAT, "%s: line %d: %s", name, at.line, at.text) : SIA_OK;
 }
 
+sia_status sia_json_next_line(json_t **json, const char **at, const char *end, const char *name,
+                              sia_error *err) {
+    const char *line = *at, *stop = memchr(line, '\n', (size_t)(end - line));
+    *at = stop ? stop + 1 : end;
+    json_error_t wrong;
+    size_t size = (size_t)((stop ? stop : end) - line);
+    return sia_json_load(json, line, size, 0, &wrong) == SIA_MEMORY ? sia_fail_memory(err, size, name)
+                                                                    : SIA_OK;
+}
+
 static void keep(json_t **to, int failed) {
     if (!failed) return;
     json_decref(*to);

@@ -25,6 +25,11 @@ sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t f
 sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t flags, const char *name,
                           sia_error *err);
 
+/* The next line of a log from *at on, which moves behind it; *json is NULL for what is no JSON, such as a line that a
+ * crash cut off. SIA_OK, or SIA_MEMORY with a sentence. */
+sia_status sia_json_next_line(json_t **json, const char **at, const char *end, const char *name,
+                              sia_error *err);
+
 /* Adds to an object, to the end of an array; takes value. On failure (value NULL too) *to is released and
  * becomes NULL, and stays so. */
 void sia_json_set(json_t **to, const char *key, json_t *value);

@@ -9,8 +9,9 @@
  *     ... result.right of result.count ...
  *
  * The model reads haystack and question, then writes the answer token by token, each time the one that it
- * holds most likely after what it wrote itself (with numbers_only the cities of the answer are given to it). The text of the answer is compared: each needle counts by
- * itself, and is right when its city and its number are both right and in their place in the answer. */
+ * holds most likely after what it wrote itself (with numbers_only the cities of the answer are given to it).
+ * The text of the answer is compared: each needle counts by itself, and is right when its city and its
+ * number are both right and in their place in the answer. */
 #ifndef SIA_EVAL_RETRIEVAL_H
 #define SIA_EVAL_RETRIEVAL_H
 

@@ -13,13 +13,13 @@
 #ifndef SIA_MODEL_MODEL_H
 #define SIA_MODEL_MODEL_H
 
+#include <pthread.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "comm/comm.h"
 #include "kernel/kernel.h"
-#include <pthread.h>
-
 #include "kernel/matrix.h"
 #include "model/config.h"
 #include "model/parameters.h"

@@ -72,7 +72,8 @@ typedef struct sia_optim_statistics {
 } sia_optim_statistics;
 
 /* step counts from 0. statistics may be NULL. SIA_NUMBER, naming the first tensor, when a gradient is not
- * finite, or after clipping so large (a norm of 1e18) that its squares are not: nothing but the statistics was touched then, and the next step may go on. */
+ * finite, or after clipping so large (a norm of 1e18) that its squares are not: nothing but the statistics
+ * was touched then, and the next step may go on. */
 sia_status sia_optimizer_step(sia_optimizer *o, int64_t step, double rate_factor,
                               sia_optim_statistics *statistics, sia_error *err);
 

@@ -230,14 +230,6 @@ static void result_key(char key[160], const char *scheme, const char *variant, u
     (void)snprintf(key, 160, "%s|%s|%llu", scheme, variant, (unsigned long long)seed);
 }
 
-/* A line of a log; what is no JSON is left out. */
-static sia_status parse_line(json_t **json, const char *line, size_t bytes, const char *path,
-                             sia_error *err) {
-    sia_error wrong;
-    if (sia_json_parse(json, line, bytes, 0, path, &wrong) != SIA_MEMORY) return SIA_OK;
-    return sia_fail(err, SIA_MEMORY, "%s", wrong.text);
-}
-
 static sia_status take_result(study *s, json_t *line, sia_error *err) {
     const char *kind = json_string_value(json_object_get(line, "kind"));
     const char *scheme = json_string_value(json_object_get(line, "scheme"));
@@ -258,11 +250,9 @@ static sia_status read_finished(study *s, sia_error *err) {
     sia_status status =
         path && s->finished ? sia_file_there(path, &there, err) : sia_fail_memory(err, 64, "results");
     if (!status && there) status = sia_file_read(path, LOG_MOST, &text, &bytes, err);
-    for (char *line = text, *end; !status && line && line < text + bytes; line = end + 1) {
-        end = memchr(line, '\n', (size_t)(text + bytes - line));
-        if (!end) end = text + bytes;
-        json_t *json = NULL;
-        status = parse_line(&json, line, (size_t)(end - line), path, err);
+    for (const char *at = text; !status && at && at < text + bytes;) {
+        json_t *json;
+        status = sia_json_next_line(&json, &at, text + bytes, path, err);
         if (!status) status = take_result(s, json, err);
         json_decref(json);
     }
@@ -462,11 +452,9 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         path ? sia_file_read(path, LOG_MOST, &text, &bytes, err) : sia_fail_memory(err, 64, "path");
     int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
     double smoothed = 0;
-    for (char *line = text, *end; !status && line && line < text + bytes; line = end + 1) {
-        end = memchr(line, '\n', (size_t)(text + bytes - line));
-        if (!end) end = text + bytes;
-        json_t *json = NULL;
-        status = parse_line(&json, line, (size_t)(end - line), path, err);
+    for (const char *at = text; !status && at && at < text + bytes;) {
+        json_t *json;
+        status = sia_json_next_line(&json, &at, text + bytes, path, err);
         const json_t *loss = json_object_get(json, "loss");
         json_t *validation = json_object_get(json, "validation");
         int64_t step = json_integer_value(json_object_get(json, "step"));

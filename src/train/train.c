@@ -294,14 +294,10 @@ static sia_status validated(const state *s, bool *found, sia_error *err) {
     *found = false;
     sia_status status =
         path ? sia_file_read(path, PTRDIFF_MAX, &text, &bytes, err) : sia_fail_memory(err, 16, "path");
-    for (char *line = text, *end; !status && line < text + bytes; line = end + 1) {
-        end = memchr(line, '\n', (size_t)(text + bytes - line));
-        if (!end) end = text + bytes;
+    for (const char *at = text; !status && at < text + bytes;) {
         json_t *json;
-        sia_error wrong;
         /* A line that is no JSON is no validation either; sia_run_rewind says more of it. */
-        if (sia_json_parse(&json, line, (size_t)(end - line), 0, path, &wrong) == SIA_MEMORY)
-            status = sia_fail(err, SIA_MEMORY, "%s", wrong.text);
+        status = sia_json_next_line(&json, &at, text + bytes, path, err);
         if (json_object_get(json, "validation") &&
             json_integer_value(json_object_get(json, "step")) == s->step)
             *found = true;
