@@ -13,7 +13,7 @@ DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrin
 # And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip
 
-.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer python fuzz check-all lint analyze coverage mutants soak format install deb clean
+.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer python browser fuzz check-all lint analyze coverage mutants soak format install deb clean
 
 all: configure ## build the library and the program, build/release/sia
 	@cmake --build $(BUILD) --target pages sia_shared sia_static
@@ -56,6 +56,11 @@ python: configure ## the Python package and its tests, in build/python; PYTHON i
 	@sh cmake/deps.sh $(PYTHON_PACKAGES)
 	@cmake --build $(BUILD) --target sia
 	@PYTHON="$(PYTHON)" sh python/test.sh $(BUILD)
+
+browser: everything ## the report in Debian's chromium: a sample, and the demo's where it is; pictures in build/browser
+	@sh cmake/deps.sh chromium python3-minimal
+	@python3 tests/outside/report_browser.py --build $(BUILD) --pictures build/browser
+	@test ! -f $(DEMO)/report.html || python3 tests/outside/report_browser.py --report $(DEMO)/report.html --pictures build/browser/demo
 
 FUZZ_S ?= 60
 fuzz: deps-dev configure ## run the fuzz targets, FUZZ_S (60) seconds each; what they find of interest is kept in build/corpus

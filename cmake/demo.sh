@@ -14,7 +14,7 @@ echo "2/3  Needle: four schemes learn to find a number in 128 tokens, and look f
 runs=
 for scheme in si+prope logn+prope alibi rope; do
   run=$out/needle-runs/$scheme
-  "$sia" train --out "$run" --scheme $scheme --train-len 128 --steps 20 --lengths 1x --resume auto --quiet >"$out/train.log"
+  "$sia" train --out "$run" --scheme $scheme --train-len 128 --steps 20 --lengths 1x --resume auto --quiet
   runs="$runs $run"
 done
 # shellcheck disable=SC2086 # a list
@@ -22,6 +22,6 @@ done
   --steps 1000 --batch 8 --warmup 0 --matrix-rate 0.02 --embedding-rate 0.1 --unembedding-rate 0.002 --samples 50
 
 echo "3/3  Theory"
-"$sia" theory --out "$out" >"$out/theory.txt"
-"$sia" report --quiet "$out" "$out/needle"
+"$sia" theory --out "$out/theory" >"$out/theory.txt"
+"$sia" report --quiet "$out" "$out/needle" "$out/theory"
 echo "report: $out/report.html"

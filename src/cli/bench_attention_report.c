@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "cli/machine.h"
 
 /* ---------------------------------------------------------------------------------------------- figures */
 
@@ -109,12 +110,7 @@ sia_status bench_print_json(const bench *b, sia_error *err) {
 
 void bench_print_machine(const bench *b, bool to_stderr) {
     FILE *stream = to_stderr ? stderr : stdout;
-#if defined(__clang__)
-    const char *compiler = __VERSION__; /* names itself */
-#else
-    const char *compiler = "gcc " __VERSION__;
-#endif
-    fprintf(stream, "sia %s   kernels %s   compiler %s   ", sia_version(), sia_isa(), compiler);
+    fprintf(stream, "sia %s   kernels %s   compiler %s   ", sia_version(), sia_isa(), CLI_COMPILER);
     /* "OpenBLAS 0.3.21 and a dozen words of how it was built" */
     if (b->set.wanted[OP_SGEMM]) {
         const char *blas = openblas_get_config(), *end = strchr(blas, ' ');

@@ -66,7 +66,7 @@ static void add_result(table *t, const sia_compare_result *r) {
         to->squares[i] += r->losses[i] * r->losses[i];
     }
     if (t->quiet) return;
-    if (t->shown.line.width) fprintf(stderr, "\r%*s\r", t->shown.line.width, "");
+    cli_progress_clear(&t->shown.line);
     fprintf(stderr, "%-12s %-14s seed %llu", r->scheme, r->variant, (unsigned long long)r->seed);
     for (int i = 0; r->multiples[i]; i++)
         fprintf(stderr, "   %.3f at %lldx", r->losses[i], (long long)r->multiples[i]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/threads.h"
+#include "cli/machine.h"
 #include "comm/comm_mpi.h"
 #include "kernel/kernel.h"
 
@@ -14,7 +15,7 @@ static int run(const cli_args *args) {
     sia_error err;
     if (sia_kernel_check(&err)) return cli_fail(&err);
     printf("sia        %s\n", sia_version());
-    printf("compiler   %s\n", __VERSION__);
+    printf("compiler   %s\n", CLI_COMPILER);
     printf("kernels    %s\n", sia_isa());
     printf("available ");
     for (int i = 0; sia_kernel_table[i]; i++)

@@ -14,18 +14,16 @@
 #include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/show.h"
-#include "cli/train_progress.h"
+#include "cli/progress.h"
 #include "study/needle.h"
 
-/* What a person sees: a line of progress on stderr, rows of a table on stdout. */
+/* What a person sees: one bar for the whole study on stderr, rows of a table on stdout. */
 typedef struct view {
     bool quiet, json;
     const sia_needle_settings *settings;
-    cli_train_progress training;
-    char what[96];
-    int64_t reading;                  /* the length whose progress is shown */
+    cli_phases shown;
+    double loss;                      /* of fine-tuning, smoothed; negative: not seen yet */
     double accuracy[SIA_MAX_LENGTHS]; /* of the run at work; negative: not measured yet */
-    char label[SIA_SCHEME_NAME + 32];
     bool headed;
 } view;
 
@@ -34,7 +32,7 @@ static void print_head(view *v) {
     v->headed = true;
     printf("%-16s %6s", "scheme", "seed");
     for (int i = 0; v->settings->multiples[i]; i++) printf(" %6lldx", (long long)v->settings->multiples[i]);
-    puts("   needles found, by length in training lengths");
+    puts("   needles found");
 }
 
 static void print_row(view *v, const sia_needle_event *e) {
@@ -60,31 +58,48 @@ static void print_json(const sia_needle_event *e) {
 
 static void begun(view *v, const sia_needle_event *e) {
     for (int i = 0; i < SIA_MAX_LENGTHS; i++) v->accuracy[i] = -1;
-    (void)snprintf(v->label, sizeof v->label, "%s  %d of %d", e->scheme, e->run + 1, e->runs);
-    v->training.label = v->label;
-    v->training.seen = false;
-    v->reading = 0;
+    v->loss = -1;
+    if (e->run == 0) cli_progress_start(&v->shown.line, v->shown.what, e->runs, "", 1);
+}
+
+/* Tokens that a run reads: in fine-tuning, where one costs about three, and in the haystacks up to those of `length`, of
+ * which `done` are read. */
+static double tokens_read(const view *v, int64_t train_len, double step, int64_t length, double done) {
+    double haystacks = 0;
+    for (int i = 0; v->settings->multiples[i]; i++) {
+        int64_t size = v->settings->multiples[i] * train_len;
+        if (size <= length) haystacks += (size < length ? 1 : done) * (double)size;
+    }
+    return 3 * step * (double)v->settings->batch * (double)train_len +
+           haystacks * (double)v->settings->samples;
+}
+
+static void advance(view *v, const sia_needle_event *e, double step, int64_t length, double done) {
+    double all = tokens_read(v, e->train_len, (double)v->settings->steps, INT64_MAX, 1);
+    cli_progress_update(&v->shown.line, e->run + tokens_read(v, e->train_len, step, length, done) / all);
+}
+
+static void stepped(view *v, const sia_needle_event *e) {
+    if (e->training->kind != SIA_TRAIN_STEP) return;
+    double loss = e->training->result->loss;
+    v->loss = v->loss < 0 ? loss : 0.95 * v->loss + 0.05 * loss;
+    (void)snprintf(v->shown.what, sizeof v->shown.what, "%-12s %d of %d  loss %.3f", e->scheme, e->run + 1,
+                   e->runs, v->loss);
+    advance(v, e, (double)e->training->step, 0, 0);
 }
 
 static void reading(view *v, const sia_needle_event *e) {
-    if (v->reading != e->length) {
-        cli_progress_end(&v->training.shown.line);
-        (void)snprintf(v->what, sizeof v->what, "%s  haystacks of %lld", v->label, (long long)e->length);
-        cli_progress_start(&v->training.shown.line, v->what, (double)v->settings->samples, "", 1);
-        v->reading = e->length;
-    }
-    cli_progress_update(&v->training.shown.line, e->done * (double)v->settings->samples);
+    (void)snprintf(v->shown.what, sizeof v->shown.what, "%-12s %d of %d  at %-7lld", e->scheme, e->run + 1,
+                   e->runs, (long long)e->length);
+    advance(v, e, (double)v->settings->steps, e->length, e->done);
 }
 
 static void measured(view *v, const sia_needle_event *e) {
     for (int i = 0; v->settings->multiples[i]; i++)
         if (v->settings->multiples[i] * e->train_len == e->length)
             v->accuracy[i] = (double)e->result->right / (double)e->result->count;
-    cli_progress_end(&v->training.shown.line);
+    cli_progress_clear(&v->shown.line);
     if (v->json) print_json(e);
-    if (!v->quiet && !e->found)
-        fprintf(stderr, "%s: %lld of %lld needles in haystacks of %lld tokens\n", cli_shown(e->name),
-                (long long)e->result->right, (long long)e->result->count, (long long)e->length);
 }
 
 static int hook(void *context, const sia_needle_event *e) {
@@ -94,7 +109,8 @@ static int hook(void *context, const sia_needle_event *e) {
         begun(v, e);
         break;
     case SIA_NEEDLE_TRAINING:
-        return cli_train_hook(&v->training, e->training);
+        stepped(v, e);
+        break;
     case SIA_NEEDLE_READING:
         reading(v, e);
         break;
@@ -129,9 +145,7 @@ static int run(const cli_args *args) {
     for (int i = 0; i < count; i++) runs[i].path = paths[i];
     cli_command_line(args, command, sizeof command);
     view v = {.quiet = quiet, .json = cli_flag(args, "json"), .settings = &settings};
-    v.training.quiet = true; /* its lines; not its progress */
-    v.training.label = "";
-    cli_progress_start(&v.training.shown.line, "", 0, "", 1);
+    cli_progress_start(&v.shown.line, v.shown.what, 0, "", 1);
     json_t *machine = cli_machine_json((int)cli_int(args, "threads"));
     sia_needle_job job = {.folder = out,
                           .runs = runs,
@@ -145,7 +159,7 @@ static int run(const cli_args *args) {
                           .hook = hook,
                           .hook_context = &v};
     status = machine ? sia_needle_run(&job, &err) : sia_fail_memory(&err, 256, "machine");
-    cli_progress_end(&v.training.shown.line);
+    cli_progress_end(&v.shown.line);
     free(runs);
     json_decref(machine);
     if (status == SIA_STOPPED && !v.quiet)

@@ -53,7 +53,7 @@ static int run(const cli_args *args) {
     if (code) return code;
     char command[1024];
     cli_command_line(args, command, sizeof command);
-    cli_train_progress progress = {.label = "", .quiet = quiet};
+    cli_train_progress progress = {.quiet = quiet};
     cli_progress_start(&progress.shown.line, "", 0, "", 1);
     sia_data_source source = cli_data_source(args, &progress.shown);
     sia_train_job job = {.folder = out,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/layout.h"
+#include "cli/machine.h"
 #include "comm/comm_mpi.h"
 
 const cli_option cli_help_option = {.name = "help", .help = "this text"};
@@ -210,15 +211,10 @@ void cli_print_group(FILE *stream, const char *first_word) {
 }
 
 void cli_print_version(void) {
-#if defined(__clang__)
-    const char *compiler = __VERSION__; /* names itself */
-#else
-    const char *compiler = "gcc " __VERSION__;
-#endif
     /* "OpenBLAS 0.3.21 and a dozen words of how it was built" */
     const char *blas = openblas_get_config();
     size_t name = strcspn(blas, " ");
     if (blas[name]) name += 1 + strcspn(blas + name + 1, " ");
-    printf("sia %s\ncompiler  %s\nkernels   %s\nBLAS      %.*s (%s)\nMPI       %s\n", sia_version(), compiler,
-           sia_isa(), (int)name, blas, openblas_get_corename(), sia_mpi_library());
+    printf("sia %s\ncompiler  %s\nkernels   %s\nBLAS      %.*s (%s)\nMPI       %s\n", sia_version(),
+           CLI_COMPILER, sia_isa(), (int)name, blas, openblas_get_corename(), sia_mpi_library());
 }

@@ -27,5 +27,5 @@ json_t *cli_machine_json(int threads) {
     char processor[128];
     processor_name(processor, sizeof processor);
     return json_pack("{s:s, s:s, s:i, s:s}", "processor", processor, "isa", sia_isa(), "threads",
-                     threads ? threads : sia_threads_available(), "compiler", __VERSION__);
+                     threads ? threads : sia_threads_available(), "compiler", CLI_COMPILER);
 }

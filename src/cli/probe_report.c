@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "base/json.h"
+#include "cli/machine.h"
 #include "cli/show.h"
 #include "eval/quantile.h"
 
@@ -106,10 +106,8 @@ static void put(json_out *out, const char *kind, json_t *more) {
 sia_status probe_write_study(FILE *stream, const char *command, const char *data, int threads,
                              sia_error *err) {
     json_out out = {.stream = stream, .err = err};
-    put_line(&out,
-             json_pack("{s:s,s:s,s:s,s:{s:s,s:i,s:s},s:s}", "kind", "study", "command", command, "version",
-                       sia_version(), "machine", "isa", sia_isa(), "threads",
-                       threads ? threads : sia_threads_available(), "compiler", __VERSION__, "data", data));
+    put_line(&out, json_pack("{s:s,s:s,s:s,s:o,s:s}", "kind", "study", "command", command, "version",
+                             sia_version(), "machine", cli_machine_json(threads), "data", data));
     return out.status;
 }
 

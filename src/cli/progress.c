@@ -172,12 +172,16 @@ void cli_progress_update(cli_progress *progress, double done) {
     fprintf(stderr, "%s%s\n", progress->what, l.text);
 }
 
-void cli_progress_end(cli_progress *progress) {
+void cli_progress_clear(cli_progress *progress) {
     if (progress->width) {
         fprintf(stderr, "\r%*s\r", progress->width, "");
         (void)fflush(stderr);
     }
     progress->width = 0;
+}
+
+void cli_progress_end(cli_progress *progress) {
+    cli_progress_clear(progress);
     progress->quiet = true;
 }
 

@@ -18,9 +18,9 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
     cli_progress_end(&p->shown.line);
     if (!p->quiet) {
         if (e->note) fprintf(stderr, "%s\n", e->note);
-        fprintf(stderr, "%s%s%s, %s: %lld train, %lld val tokens; %.2f epochs in %lld steps of %lld tokens\n",
-                p->label, *p->label ? ": " : "", s->model.scheme,
-                sia_train_data_text(e->data, text, sizeof text), (long long)sia_corpus_tokens(e->data->train),
+        fprintf(stderr, "%s, %s: %lld train, %lld val tokens; %.2f epochs in %lld steps of %lld tokens\n",
+                s->model.scheme, sia_train_data_text(e->data, text, sizeof text),
+                (long long)sia_corpus_tokens(e->data->train),
                 (long long)(e->data->val ? sia_corpus_tokens(e->data->val) : 0),
                 (double)p->steps * (double)p->tokens / (double)sia_corpus_tokens(e->data->train),
                 (long long)p->steps, (long long)p->tokens);
@@ -30,7 +30,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
         fputc('\n', stderr);
         if (e->step) fprintf(stderr, "goes on from step %lld\n", (long long)e->step);
     }
-    (void)snprintf(p->shown.what, sizeof p->shown.what, "%s", p->label);
+    *p->shown.what = 0;
     cli_progress_start(&p->shown.line, p->shown.what, (double)((p->steps - e->step) * p->tokens), "k tokens",
                        1e3);
 }
@@ -39,9 +39,8 @@ static void stepped(cli_train_progress *p, const sia_train_event *e) {
     double loss = e->result->loss;
     p->smoothed = p->seen ? 0.95 * p->smoothed + 0.05 * loss : loss;
     p->seen = true;
-    (void)snprintf(p->shown.what, sizeof p->shown.what, "%s%sstep %lld/%lld  loss %.3f, smoothed %.3f",
-                   p->label, *p->label ? "  " : "", (long long)e->step, (long long)p->steps, loss,
-                   p->smoothed);
+    (void)snprintf(p->shown.what, sizeof p->shown.what, "step %lld/%lld  loss %.3f, smoothed %.3f",
+                   (long long)e->step, (long long)p->steps, loss, p->smoothed);
     cli_progress_update(&p->shown.line, (double)((e->step - p->first_step) * p->tokens));
 }
 
@@ -49,9 +48,8 @@ static void validated(cli_train_progress *p, const sia_train_event *e) {
     memcpy(p->validation, e->validation, sizeof p->validation);
     p->validated = true;
     if (p->quiet) return;
-    /* The line is taken away and drawn again below; it keeps its clock. */
-    if (p->shown.line.width) fprintf(stderr, "\r%*s\r", p->shown.line.width, "");
-    fprintf(stderr, "%s%sstep %lld  validation", p->label, *p->label ? "  " : "", (long long)e->step);
+    cli_progress_clear(&p->shown.line);
+    fprintf(stderr, "step %lld  validation", (long long)e->step);
     for (int i = 0; p->multiples[i]; i++)
         fprintf(stderr, "  %.3f at %lldx", e->validation[i], (long long)p->multiples[i]);
     fputc('\n', stderr);
@@ -67,8 +65,8 @@ int cli_train_hook(void *context, const sia_train_event *event) {
         stepped(p, event);
         break;
     case SIA_TRAIN_VALIDATING:
-        (void)snprintf(p->shown.what, sizeof p->shown.what, "%s%sstep %lld  validation %2.0f%%", p->label,
-                       *p->label ? "  " : "", (long long)event->step, 100 * event->done);
+        (void)snprintf(p->shown.what, sizeof p->shown.what, "step %lld  validation %2.0f%%",
+                       (long long)event->step, 100 * event->done);
         cli_progress_update(&p->shown.line, (double)((event->step - p->first_step) * p->tokens));
         break;
     case SIA_TRAIN_VALIDATED:

@@ -9,8 +9,7 @@
 #include "train/train.h"
 
 typedef struct cli_train_progress {
-    const char *label; /* stands before the step; may be "" */
-    bool quiet;        /* no lines; the progress line is silenced for the process */
+    bool quiet; /* no lines; the progress line is silenced for the process */
     cli_phases shown;
     double smoothed;
     bool seen;                          /* the smoothed loss has begun */

@@ -27,7 +27,7 @@ void sia_report_section(sia_report *r, const char *title) {
 
 /* ------------------------------------------------------------------------------------------------ objects */
 
-enum { PAIRS_MOST = 300, DEPTH_MOST = 6, PATH_TEXT = 200 };
+enum { PAIRS_OPEN = 12, PAIRS_MOST = 300, DEPTH_MOST = 6, PATH_TEXT = 200 };
 
 /* A number as its text in the file would be, other values as JSON. */
 static void add_pair(sia_data *pairs, const char *path, const json_t *value) {
@@ -67,10 +67,18 @@ void sia_object_table(sia_page *page, const char *title, const json_t *object) {
     if (!json_is_object(object) || !json_object_size(object)) return;
     sia_data pairs = {.columns = 2};
     sia_object_pairs(&pairs, object);
-    sia_html_heading(page, title);
+    bool folded = pairs.count > 2 * PAIRS_OPEN;
+    if (folded) {
+        sia_page_add(page, "<details><summary>");
+        sia_page_escape(page, title);
+        sia_page_printf(page, ", %zu values</summary>\n", pairs.count / 2);
+    } else {
+        sia_html_heading(page, title);
+    }
     sia_html_pairs(page, &pairs);
     if (pairs.count >= 2 * PAIRS_MOST)
         sia_page_printf(page, "<p class=\"note\">The first %d values.</p>\n", PAIRS_MOST);
+    if (folded) sia_page_add(page, "</details>\n");
     sia_data_free(&pairs);
 }
 

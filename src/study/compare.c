@@ -290,10 +290,12 @@ static sia_status write_header(study *s, sia_error *err) {
     json_t *lengths = json_array();
     for (int i = 0; first->training.multiples[i]; i++)
         sia_json_push(&lengths, json_integer(first->training.multiples[i] * first->model.train_len));
-    json_t *json =
-        json_pack("{s:s, s:s, s:o, s:I, s:o, s:s, s:s}", "kind", "study", "version", sia_version(), "config",
-                  sia_settings_json(first), "train_len", (json_int_t)first->model.train_len, "lengths",
-                  lengths, "data", sia_train_data_text(&s->data, text, sizeof text), "date", date);
+    json_t *config = sia_settings_json(first), *model = json_object_get(config, "model");
+    /* Of the first part alone: each has its own. */
+    if (model) (void)json_object_del(model, "scheme");
+    json_t *json = json_pack("{s:s, s:s, s:o, s:I, s:o, s:s, s:s}", "kind", "study", "version", sia_version(),
+                             "config", config, "train_len", (json_int_t)first->model.train_len, "lengths",
+                             lengths, "data", sia_train_data_text(&s->data, text, sizeof text), "date", date);
     if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
     if (s->job->machine) sia_json_set(&json, "machine", json_deep_copy(s->job->machine));
     return append(s, json, err);

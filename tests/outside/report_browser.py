@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 """The report in a real browser: clean console, nothing requested, no label over another, phone, dark, print.
 
-    python3 tests/outside/report_browser.py build/release [folder for the pictures]
+    python3 tests/outside/report_browser.py --build build/release [--pictures FOLDER]      a report of tests/report/sample.c
+    python3 tests/outside/report_browser.py --report demo/report.html [--pictures FOLDER]  one that is there
 
-Wants Debian's chromium; without it the test says so and is skipped. Needs nothing but Python's own library. The input are
-the samples of tests/report/sample.c. Each check is first made to fail on a page that deserves it.
+Wants Debian's chromium; without it the test says so and is skipped. Needs nothing but Python's own library. What catches
+requests and words on the console is first tried on a page that deserves it.
 """
+import argparse
 import csv
 import html
 import io
@@ -21,6 +23,7 @@ import tempfile
 import threading
 import urllib.parse
 
+SKIPPED = 77  # what ctest takes for it
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 # Looks at the report inside of a frame of a given width, and writes what it sees into the title.
@@ -168,25 +171,45 @@ def check_look(work, page):
     check("dark is dark, light is light", luminance(paper[0]) < 0.1 and luminance(paper[1]) > 0.9, paper)
 
 
+def check_parts(dom):
+    """Every figure has axes or cells, its data beside it, and a name that a reader of the screen can say."""
+    figures = re.findall(r"<figure.*?</figure>", dom, re.S)
+    tables = re.findall(r"<table.*?</table>", dom, re.S)
+    check("%d figures, each drawn" % len(figures), figures and all("<svg" in f for f in figures))
+    check("each figure has its data", all("<table" in f or "data:text/csv" in f for f in figures))
+    check("%d tables, none empty" % len(tables), tables and all("<td" in t for t in tables))
+
+
+def take_pictures(page, pictures):
+    os.makedirs(pictures, exist_ok=True)
+    for name, width, scheme in (("light", 1000, 1), ("dark", 1000, 0), ("phone", 500, 1)):
+        picture = "%s/%s.png" % (pictures, name)
+        browse("file://" + page, "--window-size=%d,16000" % width, "--screenshot=" + picture,
+               "--blink-settings=preferredColorScheme=%d" % scheme)
+        check("picture " + name, os.path.getsize(picture) > 20000)
+    browse("file://" + page, "--print-to-pdf=%s/report.pdf" % pictures)
+    check("it prints", os.path.getsize(pictures + "/report.pdf") > 20000)
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default="build/release", help="makes a report of samples")
+    parser.add_argument("--report", help="look at this one instead")
+    parser.add_argument("--pictures", help="a folder to keep what was seen")
+    options = parser.parse_args()
     if not CHROMIUM:
         print("skipped: no chromium")
-        return 0
-    build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release")
+        return SKIPPED
     with tempfile.TemporaryDirectory() as work:
-        pictures = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else work
-        os.makedirs(pictures, exist_ok=True)
-        subprocess.run([build + "/tests/report/make_sample", work, "3"], check=True)
-        subprocess.run([build + "/sia", "report", "--quiet", work, work + "/run"], check=True)
-        page = work + "/report.html"
-        check_data(check_requests(work, page))
+        page = os.path.abspath(options.report) if options.report else work + "/report.html"
+        if not options.report:
+            subprocess.run([options.build + "/tests/report/make_sample", work, "3"], check=True)
+            subprocess.run([options.build + "/sia", "report", "--quiet", work, work + "/run"], check=True)
+        dom = check_requests(work, page)
+        check_parts(dom)
+        check_data(dom)
         check_look(work, page)
-        for name, scheme in (("light", 1), ("dark", 0)):
-            browse("file://" + page, "--window-size=1000,2400", "--screenshot=%s/%s.png" % (pictures, name),
-                   "--blink-settings=preferredColorScheme=%d" % scheme)
-            check("picture " + name, os.path.getsize("%s/%s.png" % (pictures, name)) > 20000)
-        browse("file://" + page, "--print-to-pdf=%s/report.pdf" % pictures)
-        check("it prints", os.path.getsize(pictures + "/report.pdf") > 20000)
+        take_pictures(page, os.path.abspath(options.pictures) if options.pictures else work)
     print("report in the browser: %s" % ("%d checks failed" % check.failed if check.failed else "all is well"))
     return 1 if check.failed else 0
 
