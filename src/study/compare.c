@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which trainings a list of schemes needs, each of them trained and evaluated, several at a time; see
- * compare.h. */
+ * The trainings of the plan, each of them trained and evaluated, several at a time; see compare.h. */
 #include "study/compare.h"
 
 #include <inttypes.h>
@@ -18,20 +17,10 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "model/validation.h"
+#include "study/compare_plan.h"
 #include "train/model_file.h"
 
-enum { NAME = 128, VARIANT = 48, LOG_MOST = 1 << 28 };
-
-/* A training, and the schemes that its model is evaluated with. */
-typedef struct part {
-    char name[NAME]; /* of its run */
-    char variant[VARIANT];
-    uint64_t seed;
-    sia_settings settings;
-    char schemes[8][SIA_SCHEME_NAME];
-    int scheme_count;
-    double done; /* 0 to 1 */
-} part;
+enum { LOG_MOST = 1 << 28 };
 
 typedef struct study {
     const sia_compare_job *job;
@@ -40,8 +29,7 @@ typedef struct study {
     json_t *lines; /* of other ranks, until rank 0 gets them */
     sia_train_data data;
     sia_train_data run_data; /* the same, described as it is found from the folder of a run */
-    part *parts;
-    int64_t count;
+    sia_plan plan;
     int inner_threads;
     json_t *finished; /* results from before: keys "scheme|variant|seed" */
     pthread_mutex_t lock;
@@ -49,87 +37,6 @@ typedef struct study {
     sia_error err;
     bool stopping;
 } study;
-
-/* ------------------------------------------------------------------------------------------------ the plan */
-
-sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err) {
-    sia_scheme slots;
-    sia_status status = sia_scheme_parse(scheme, &slots, err);
-    if (status) return status;
-    if (slots.rotary == SIA_ROTARY_NTK || slots.rotary == SIA_ROTARY_YARN) slots.rotary = SIA_ROTARY_ROPE;
-    (void)sia_scheme_name(slots, name);
-    return SIA_OK;
-}
-
-/* Sets a setting of the model or of the training by its name. */
-static sia_status set_by_name(sia_settings *settings, const char *name, double value, sia_error *err) {
-    const sia_field *field = sia_field_find(sia_model_fields, name);
-    void *at = &settings->model;
-    if (!field) {
-        field = sia_field_find(sia_training_fields, name);
-        at = &settings->training;
-    }
-    if (!field || field->kind == SIA_FIELD_CHOICE || field->kind == SIA_FIELD_BOOL)
-        return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
-    if (!(value >= field->min && value <= field->max))
-        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want %g to %g", name, value, field->min, field->max);
-    sia_field_set(at, field, value);
-    return SIA_OK;
-}
-
-static part *find_part(study *s, const char *name) {
-    for (int64_t i = 0; i < s->count; i++)
-        if (!strcmp(s->parts[i].name, name)) return &s->parts[i];
-    return NULL;
-}
-
-static sia_status plan_one(study *s, const char *scheme, int variant, uint64_t seed, sia_error *err) {
-    const sia_compare_job *job = s->job;
-    char trained[SIA_SCHEME_NAME], canonical[SIA_SCHEME_NAME], text[VARIANT] = "", name[NAME];
-    sia_scheme slots;
-    sia_status status = sia_trained_scheme(scheme, trained, err);
-    if (!status) status = sia_scheme_parse(scheme, &slots, err);
-    if (status) return status;
-    (void)sia_scheme_name(slots, canonical);
-    if (job->sweep) (void)snprintf(text, sizeof text, "%s=%g", job->sweep, job->sweep_values[variant]);
-    (void)snprintf(name, sizeof name, "%s%s%s-seed%llu", trained, *text ? "-" : "", text,
-                   (unsigned long long)seed);
-    part *p = find_part(s, name);
-    if (!p) {
-        p = &s->parts[s->count++];
-        *p = (part){.seed = seed, .settings = *job->settings};
-        memcpy(p->name, name, sizeof name);
-        memcpy(p->variant, text, sizeof text);
-        memcpy(p->settings.model.scheme, trained, sizeof trained);
-        p->settings.model.seed = job->settings->model.seed + seed;
-        p->settings.training.data_seed = job->settings->training.data_seed + seed;
-        if (job->sweep) status = set_by_name(&p->settings, job->sweep, job->sweep_values[variant], err);
-        if (!status) status = sia_settings_complete(&p->settings, err);
-        if (status) return status;
-    }
-    for (int i = 0; i < p->scheme_count; i++)
-        if (!strcmp(p->schemes[i], canonical)) return SIA_OK;
-    if (p->scheme_count == 8)
-        return sia_fail(err, SIA_ARGUMENT, "too many schemes share the training of %s", trained);
-    memcpy(p->schemes[p->scheme_count++], canonical, sizeof canonical);
-    return SIA_OK;
-}
-
-/* Seeds outermost: after the first round every scheme has a result. */
-static sia_status plan(study *s, sia_error *err) {
-    const sia_compare_job *job = s->job;
-    int variants = job->sweep ? job->sweep_count : 1;
-    if (job->seeds < 1 || job->seeds > 100)
-        return sia_fail(err, SIA_ARGUMENT, "seeds %lld: want 1 to 100", (long long)job->seeds);
-    s->parts = sia_alloc((size_t)(job->seeds * variants * job->scheme_count), sizeof *s->parts);
-    if (!s->parts) return sia_fail_memory(err, sizeof *s->parts, "study");
-    sia_status status = SIA_OK;
-    for (int64_t seed = 0; seed < job->seeds; seed++)
-        for (int variant = 0; variant < variants; variant++)
-            for (int i = 0; !status && i < job->scheme_count; i++)
-                status = plan_one(s, job->schemes[i], variant, (uint64_t)seed, err);
-    return status;
-}
 
 /* ------------------------------------------------------------------------------------------------ the folder */
 
@@ -157,7 +64,7 @@ static json_t *budget_json(const study *s) {
 static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err) {
     for (int i = 0; i < s->job->sweep_count; i++) {
         sia_settings variant = *s->job->settings;
-        sia_status status = set_by_name(&variant, s->job->sweep, s->job->sweep_values[i], err);
+        sia_status status = sia_sweep_set(&variant, s->job->sweep, s->job->sweep_values[i], err);
         if (status) return status;
         if (variant.model.train_len > settings->model.train_len)
             settings->model.train_len = variant.model.train_len;
@@ -195,8 +102,8 @@ static sia_status open_new(study *s, const char *path, sia_error *err) {
 /* The vocabulary of every part follows the tokenizer, as that of a single run does. */
 static sia_status fit_vocabulary(study *s, sia_error *err) {
     uint32_t tokens = sia_corpus_vocabulary(s->data.train), rows = (tokens + 63) / 64 * 64;
-    for (int64_t i = 0; i < s->count; i++) {
-        sia_model_config *m = &s->parts[i].settings.model;
+    for (int64_t i = 0; i < s->plan.count; i++) {
+        sia_model_config *m = &s->plan.parts[i].settings.model;
         if (!s->job->source->vocabulary_given) m->vocabulary = rows;
         if (m->vocabulary < tokens)
             return sia_fail(err, SIA_ARGUMENT, "vocabulary %u: the tokenizer has %u tokens", m->vocabulary,
@@ -263,7 +170,7 @@ static sia_status read_finished(study *s, sia_error *err) {
 
 /* Called with the lock held. */
 static int tell(study *s, sia_compare_event event) {
-    for (int64_t i = 0; i < s->count; i++) event.done += s->parts[i].done / (double)s->count;
+    for (int64_t i = 0; i < s->plan.count; i++) event.done += s->plan.parts[i].done / (double)s->plan.count;
     if (s->job->hook && s->job->hook(s->job->hook_context, &event)) s->stopping = true;
     return s->stopping;
 }
@@ -282,7 +189,7 @@ static sia_status append(study *s, json_t *object, sia_error *err) {
 }
 
 static sia_status write_header(study *s, sia_error *err) {
-    const sia_settings *first = &s->parts[0].settings;
+    const sia_settings *first = &s->plan.parts[0].settings;
     char text[512], date[16];
     time_t seconds = time(NULL);
     struct tm day;
@@ -305,12 +212,12 @@ static sia_status write_header(study *s, sia_error *err) {
 
 typedef struct worker {
     study *s;
-    part *p;
+    sia_part *p;
     double share_before, share; /* of the part's work that this step covers */
 } worker;
 
 /* Training is most of a part: each evaluation counts as a tenth of it. */
-static double training_share(const part *p) { return 1 / (1 + 0.1 * p->scheme_count); }
+static double training_share(const sia_part *p) { return 1 / (1 + 0.1 * p->scheme_count); }
 
 static int train_hook(void *context, const sia_train_event *e) {
     worker *w = context;
@@ -530,7 +437,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
 static void part_task(void *context, int64_t task, int worker_index) {
     (void)worker_index;
     study *s = context;
-    worker w = {.s = s, .p = &s->parts[sia_comm_rank(s->comm) + task * sia_comm_size(s->comm)]};
+    worker w = {.s = s, .p = &s->plan.parts[sia_comm_rank(s->comm) + task * sia_comm_size(s->comm)]};
     pthread_mutex_lock(&s->lock);
     bool skip = s->status || s->stopping;
     pthread_mutex_unlock(&s->lock);
@@ -591,8 +498,8 @@ static sia_status collect(study *s, sia_error *err) {
     if (!status) status = sia_comm_gather_texts(s->comm, text, texts, err);
     if (!status && rank == 0) {
         status = write_lines(s, texts, err);
-        for (int64_t i = 0; !status && i < s->count; i++) {
-            worker w = {.s = s, .p = &s->parts[i]};
+        for (int64_t i = 0; !status && i < s->plan.count; i++) {
+            worker w = {.s = s, .p = &s->plan.parts[i]};
             if (i % ranks == 0) continue;
             w.p->done = 1;
             for (int j = 0; j < w.p->scheme_count; j++) (void)tell_finished(&w, w.p->schemes[j]);
@@ -611,7 +518,7 @@ static sia_status open_study(study *s, sia_error *err) {
     bool first = sia_comm_rank(s->comm) == 0;
     sia_status status = first ? sia_run_open(&s->run, s->job->folder, err) : SIA_OK;
     if (!first && !(s->lines = json_array())) status = sia_fail_memory(err, 64, "lines");
-    if (!status) status = plan(s, err);
+    if (!status) status = sia_plan_make(&s->plan, s->job, err);
     if (!status && first) status = open_folder(s, err);
     status = sia_comm_agree(s->comm, status, err);
     if (!status && !first) status = open_folder(s, err);
@@ -628,7 +535,7 @@ static sia_status open_study(study *s, sia_error *err) {
 static sia_status train_parts(study *s, sia_error *err) {
     int threads = s->job->threads ? s->job->threads : sia_threads_available();
     int ranks = sia_comm_size(s->comm);
-    int64_t own = (s->count - sia_comm_rank(s->comm) + ranks - 1) / ranks;
+    int64_t own = (s->plan.count - sia_comm_rank(s->comm) + ranks - 1) / ranks;
     s->inner_threads = own > 1 ? 1 : threads;
     pthread_mutex_lock(&s->lock);
     (void)tell(s, (sia_compare_event){.data = &s->data});
@@ -656,7 +563,7 @@ sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
     json_decref(s.finished);
     json_decref(s.run_data.description);
     sia_train_data_close(&s.data);
-    sia_free(s.parts);
+    sia_free(s.plan.parts);
     sia_run_close(s.run);
     return status;
 }

@@ -61,7 +61,4 @@ typedef struct sia_compare_job {
 
 sia_status sia_compare(const sia_compare_job *job, sia_error *err);
 
-/* The scheme that a model is trained with to be evaluated with this one: "rope" for "rope+yarn". Returns name. */
-sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err);
-
 #endif

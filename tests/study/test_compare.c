@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "commands.h"
-#include "study/compare.h"
+#include "study/compare_plan.h"
 
 /* Seconds for a whole study. */
 #define SMALL                                                                                              \

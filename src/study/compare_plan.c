@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which trainings a list of schemes needs: see compare_plan.h. */
+#include "study/compare_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+
+sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err) {
+    sia_scheme slots;
+    sia_status status = sia_scheme_parse(scheme, &slots, err);
+    if (status) return status;
+    if (slots.rotary == SIA_ROTARY_NTK || slots.rotary == SIA_ROTARY_YARN) slots.rotary = SIA_ROTARY_ROPE;
+    (void)sia_scheme_name(slots, name);
+    return SIA_OK;
+}
+
+sia_status sia_sweep_set(sia_settings *settings, const char *name, double value, sia_error *err) {
+    const sia_field *field = sia_field_find(sia_model_fields, name);
+    void *at = &settings->model;
+    if (!field) {
+        field = sia_field_find(sia_training_fields, name);
+        at = &settings->training;
+    }
+    if (!field || field->kind == SIA_FIELD_CHOICE || field->kind == SIA_FIELD_BOOL)
+        return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
+    if (!(value >= field->min && value <= field->max))
+        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want %g to %g", name, value, field->min, field->max);
+    sia_field_set(at, field, value);
+    return SIA_OK;
+}
+
+static sia_part *find_part(sia_plan *plan, const char *name) {
+    for (int64_t i = 0; i < plan->count; i++)
+        if (!strcmp(plan->parts[i].name, name)) return &plan->parts[i];
+    return NULL;
+}
+
+static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const char *scheme, int variant,
+                           uint64_t seed, sia_error *err) {
+    char trained[SIA_SCHEME_NAME], canonical[SIA_SCHEME_NAME], text[SIA_PART_VARIANT] = "",
+                                                               name[SIA_PART_NAME];
+    sia_scheme slots;
+    sia_status status = sia_trained_scheme(scheme, trained, err);
+    if (!status) status = sia_scheme_parse(scheme, &slots, err);
+    if (status) return status;
+    (void)sia_scheme_name(slots, canonical);
+    if (job->sweep) (void)snprintf(text, sizeof text, "%s=%g", job->sweep, job->sweep_values[variant]);
+    (void)snprintf(name, sizeof name, "%s%s%s-seed%llu", trained, *text ? "-" : "", text,
+                   (unsigned long long)seed);
+    sia_part *p = find_part(plan, name);
+    if (!p) {
+        p = &plan->parts[plan->count++];
+        *p = (sia_part){.seed = seed, .settings = *job->settings};
+        memcpy(p->name, name, sizeof name);
+        memcpy(p->variant, text, sizeof text);
+        memcpy(p->settings.model.scheme, trained, sizeof trained);
+        p->settings.model.seed = job->settings->model.seed + seed;
+        p->settings.training.data_seed = job->settings->training.data_seed + seed;
+        if (job->sweep) status = sia_sweep_set(&p->settings, job->sweep, job->sweep_values[variant], err);
+        if (!status) status = sia_settings_complete(&p->settings, err);
+        if (status) return status;
+    }
+    for (int i = 0; i < p->scheme_count; i++)
+        if (!strcmp(p->schemes[i], canonical)) return SIA_OK;
+    if (p->scheme_count == SIA_PART_SCHEMES)
+        return sia_fail(err, SIA_ARGUMENT, "too many schemes share the training of %s", trained);
+    memcpy(p->schemes[p->scheme_count++], canonical, sizeof canonical);
+    return SIA_OK;
+}
+
+/* Seeds outermost: after the first round every scheme has a result. */
+sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *err) {
+    *plan = (sia_plan){0};
+    int variants = job->sweep ? job->sweep_count : 1;
+    if (job->seeds < 1 || job->seeds > 100)
+        return sia_fail(err, SIA_ARGUMENT, "seeds %lld: want 1 to 100", (long long)job->seeds);
+    plan->parts = sia_alloc((size_t)(job->seeds * variants * job->scheme_count), sizeof *plan->parts);
+    if (!plan->parts) return sia_fail_memory(err, sizeof *plan->parts, "study");
+    sia_status status = SIA_OK;
+    for (int64_t seed = 0; seed < job->seeds; seed++)
+        for (int variant = 0; variant < variants; variant++)
+            for (int i = 0; !status && i < job->scheme_count; i++)
+                status = plan_one(plan, job, job->schemes[i], variant, (uint64_t)seed, err);
+    return status;
+}

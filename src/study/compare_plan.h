@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which trainings a comparison needs, and what each is evaluated with: one for each seed, value of the sweep and scheme; but
+ * schemes that differ at evaluation only (rope, rope+ntk, rope+yarn) share one. */
+#ifndef SIA_STUDY_COMPARE_PLAN_H
+#define SIA_STUDY_COMPARE_PLAN_H
+
+#include "study/compare.h"
+
+enum { SIA_PART_NAME = 128, SIA_PART_VARIANT = 48, SIA_PART_SCHEMES = 8 };
+
+/* A training, and the schemes that its model is evaluated with. */
+typedef struct sia_part {
+    char name[SIA_PART_NAME];       /* of its run */
+    char variant[SIA_PART_VARIANT]; /* "tau=10"; "" without a sweep */
+    uint64_t seed;
+    sia_settings settings;
+    char schemes[SIA_PART_SCHEMES][SIA_SCHEME_NAME];
+    int scheme_count;
+    double done; /* 0 to 1 */
+} sia_part;
+
+/* In the order in which they are trained; to be freed with sia_free, also after a failure. */
+typedef struct sia_plan {
+    sia_part *parts;
+    int64_t count;
+} sia_plan;
+
+sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *err);
+
+/* The scheme that a model is trained with to be evaluated with this one: "rope" for "rope+yarn". */
+sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err);
+
+/* Sets a number among the settings of the model or of the training by its name. */
+sia_status sia_sweep_set(sia_settings *settings, const char *name, double value, sia_error *err);
+
+#endif
