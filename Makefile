@@ -35,7 +35,7 @@ configure: deps
 	  || { cat $(BUILD).log; exit 1; }
 
 DEMO ?= demo
-demo: configure ## train schemes short, see them long; needles; theory: tables, and the report in demo/ (8 minutes on two cores)
+demo: configure ## train schemes short, see them long; needles; theory: tables, and the report in demo/ (7 minutes on two cores)
 	@cmake --build $(BUILD) --target sia
 	@sh cmake/demo.sh $(BUILD)/sia $(DEMO)
 
