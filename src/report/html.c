@@ -179,6 +179,9 @@ void sia_html_figure_close(sia_page *page, sia_data *data, const char *file) {
 }
 
 void sia_html_pairs(sia_page *page, const sia_data *pairs) {
+    /* Where memory ran out there may be none either: the page must know. */
+    page->failed = page->failed || pairs->failed;
+    if (!pairs->count) return;
     sia_page_add(page, "<div class=\"scroll\"><table class=\"long\"><tbody>\n");
     for (size_t i = 0; i + 1 < pairs->count; i += 2) {
         sia_page_add(page, "<tr><th scope=\"row\">");
@@ -188,5 +191,4 @@ void sia_html_pairs(sia_page *page, const sia_data *pairs) {
         sia_page_add(page, "</td></tr>\n");
     }
     sia_page_add(page, "</tbody></table></div>\n");
-    page->failed = page->failed || pairs->failed;
 }

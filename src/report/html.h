@@ -59,7 +59,7 @@ void sia_html_figure_close(sia_page *page, sia_data *data, const char *file);
 /* The folded table of data with its download, by itself. Frees data. */
 void sia_html_data(sia_page *page, sia_data *data, const char *file);
 
-/* A table of two columns from pairs of texts, rows = count / 2. */
+/* A table of two columns from pairs of texts, rows = count / 2; nothing for none. */
 void sia_html_pairs(sia_page *page, const sia_data *pairs);
 
 #endif

@@ -105,7 +105,7 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
         const json_t *value = json_object_get(study, plain[i][0]);
         if (value && !json_is_null(value)) add_pair(&pairs, plain[i][1], value);
     }
-    if (pairs.count) sia_html_pairs(&r->body, &pairs);
+    sia_html_pairs(&r->body, &pairs);
     sia_data_free(&pairs);
     sia_object_table(&r->body, "Machine", json_object_get(study, "machine"));
     sia_object_table(&r->body, "Configuration", json_object_get(study, "config"));

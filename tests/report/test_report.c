@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "markup.h"
 #include "report/gather.h"
+#include "report/html.h"
 #include "report/report.h"
 #include "sample.h"
 
@@ -351,11 +352,23 @@ static void commands(void **state) {
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
 
+/* A table whose first value found no memory is empty, and must not pass for one that has no values. */
+static void missing_values(void **state) {
+    (void)state;
+    sia_page page = {0};
+    sia_html_pairs(&page, &(sia_data){.columns = 2});
+    assert_false(page.failed);
+    sia_html_pairs(&page, &(sia_data){.columns = 2, .failed = true});
+    assert_true(page.failed);
+    sia_page_free(&page);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample_pages), cmocka_unit_test(order_and_marks), cmocka_unit_test(control),
-        cmocka_unit_test(needles),      cmocka_unit_test(means),           cmocka_unit_test(hostile_names),
-        cmocka_unit_test(bad_input),    cmocka_unit_test(too_many_names),  cmocka_unit_test(commands),
+        cmocka_unit_test(sample_pages),   cmocka_unit_test(order_and_marks), cmocka_unit_test(control),
+        cmocka_unit_test(needles),        cmocka_unit_test(means),           cmocka_unit_test(hostile_names),
+        cmocka_unit_test(bad_input),      cmocka_unit_test(too_many_names),  cmocka_unit_test(commands),
+        cmocka_unit_test(missing_values),
     };
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }
