@@ -10,8 +10,8 @@ PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev 
   libopenmpi-dev openmpi-bin
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrind libclang-rt-14-dev
-# And for the Python package; what else it needs is looked for in $(PYTHON), and else fetched into build/python.
-PYTHON_PACKAGES := python3-dev python3-venv python3-pip
+# And for the Python package. Where $(PYTHON) is another one than Debian's and lacks something, it is fetched into build/python.
+PYTHON_PACKAGES := python3-dev python3-venv python3-pip python3-numpy python3-cffi python3-setuptools python3-wheel python3-pytest
 
 .PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer python browser fuzz check-all lint analyze coverage mutants soak format install deb clean
 
@@ -86,6 +86,7 @@ coverage: deps-dev ## lines and branches that the tests reach, by folder; what n
 
 MUTANTS ?= 200
 mutants: everything ## change the kernels MUTANTS (200) times, a sign, an offset or a bound each: the tests must notice
+	@sh cmake/deps.sh python3-minimal
 	@python3 tests/mutate.py --build $(BUILD) --count $(MUTANTS) $(MUTATE_ARGS)
 
 SOAK_S ?= 1800

@@ -1,28 +1,37 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# make python: builds the package into build/python/site and runs its tests, from the clone's folder. $PYTHON (python3)
-# when it has what that needs; else an environment in build/python/venv, made on first use. $1: a folder that CMake
-# built the library in.
-python=${PYTHON:-python3}
+# make python: builds the package into build/python/site and runs its tests, from the clone's folder. With $PYTHON, else
+# python3, else Debian's own, whichever has what that needs first; else in an environment in build/python/venv, made on
+# first use. $1: a folder that CMake built the library in.
 home=build/python
 needed='import cffi, numpy, pytest, setuptools, sys
 try: import setuptools.command.bdist_wheel
 except ImportError: import wheel'
 mkdir -p "$home"
-if ! command -v "$python" >/dev/null; then
-    echo "make python: no $python here; name one: make python PYTHON=/path/to/python3" >&2
-    exit 1
-fi
-if ! "$python" -c "$needed" 2>/dev/null || ! "$python" -m pip --version >/dev/null 2>&1; then
-    if ! "$home/venv/bin/python" -c "$needed" 2>/dev/null; then
-        echo "make python: $python lacks cffi, numpy, pytest, setuptools, wheel or pip; an environment is made in $home/venv" >&2
-        if ! { "$python" -m venv "$home/venv" && "$home/venv/bin/python" -m pip install setuptools wheel cffi numpy pytest safetensors; } \
-            >"$home/venv.log" 2>&1; then
-            tail -n 5 "$home/venv.log" >&2
-            echo "make python: they could not be installed (all of it: $home/venv.log); a way to a Python package index is needed" >&2
-            exit 1
-        fi
+
+has_all() { "$1" -c "$needed" 2>/dev/null && "$1" -m pip --version >/dev/null 2>&1; }
+
+make_environment() {
+    first=${PYTHON:-python3}
+    if ! command -v "$first" >/dev/null; then
+        echo "make python: no $first here; name one: make python PYTHON=/path/to/python3" >&2
+        exit 1
     fi
+    echo "make python: $first lacks cffi, numpy, pytest, setuptools, wheel or pip; an environment is made in $home/venv" >&2
+    if ! { "$first" -m venv "$home/venv" && "$home/venv/bin/python" -m pip install setuptools wheel cffi numpy pytest safetensors; } \
+        >"$home/venv.log" 2>&1; then
+        tail -n 5 "$home/venv.log" >&2
+        echo "make python: they could not be installed (all of it: $home/venv.log); a way to a Python package index is needed" >&2
+        exit 1
+    fi
+}
+
+python=
+for candidate in ${PYTHON:-python3 /usr/bin/python3} "$home/venv/bin/python"; do
+    if [ -z "$python" ] && has_all "$candidate"; then python=$candidate; fi
+done
+if [ -z "$python" ]; then
+    make_environment
     python=$home/venv/bin/python
 fi
 rm -rf "$home/site"

@@ -2,10 +2,11 @@
  *
  * sia bench text: how fast text becomes tokens, as ratios within one run.
  *
- *     split     the text is cut by GPT-2's pattern in PCRE2 (compiled to machine code), nothing else: the
- * measure scan      the same by the scanner that encoding uses encode    on one thread; caches are empty at
- * the start of each run parallel  the same on several threads peer      another program on the same text, see
- * bench/peer_tiktoken.py
+ *     split     the text is cut by GPT-2's pattern in PCRE2 (compiled to machine code), nothing else: the measure
+ *     scan      the same by the scanner that encoding uses
+ *     encode    on one thread; caches are empty at the start of each run
+ *     parallel  the same on several threads
+ *     peer      another program on the same text, see bench/peer_tiktoken.py
  *
  * Rounds are interleaved: each measures all of them once, and ratios are taken within a round, so that a
  * machine that is slow for a while is slow for all. What is shown is the median over the rounds. */
@@ -14,6 +15,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +90,7 @@ static sia_status start_peer(bench *b, const char *command, sia_error *err) {
         (void)close(to[1]);
         return sia_fail_file(err, "pipe");
     }
+    (void)signal(SIGPIPE, SIG_IGN); /* a peer that is gone is told of in a sentence */
     b->peer = fork();
     if (b->peer == 0) {
         if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0) run_words(command);
@@ -158,8 +161,7 @@ static sia_status measure(bench *b, int kind, double *seconds, sia_error *err) {
     return SIA_OK;
 }
 
-/* -----------------------------------------------------------------------------------------------------
- * report */
+/* ------------------------------------------------------------------------------------------------- report */
 
 typedef struct figures {
     double rate[KINDS]; /* MB/s; 0 when it was not measured */
@@ -215,8 +217,7 @@ static void report(const bench *b, const cli_args *args, const figures *f) {
         printf("  training               %6.2f s for %d tokens\n", f->training, (int)cli_int(args, "train"));
 }
 
-/* -------------------------------------------------------------------------------------------------- the
- * whole */
+/* ---------------------------------------------------------------------------------------------- the whole */
 
 static sia_status open_tokenizer(bench *b, const cli_args *args, double *training, sia_error *err) {
     const char *path = cli_text(args, "tokenizer");

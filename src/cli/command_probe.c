@@ -47,7 +47,9 @@ static sia_status probe_windows(const cli_args *args, output *out, sia_model *m,
                                 int64_t length, probe_subject *subject, sia_error *err) {
     sia_probe *p;
     cli_progress progress;
-    cli_progress_start(&progress, subject->path, 100, "%", 1);
+    char what[96];
+    (void)snprintf(what, sizeof what, "%s", cli_shown(subject->path));
+    cli_progress_start(&progress, what, 100, "%", 1);
     sia_probe_options options = {.windows = windows,
                                  .length = length,
                                  .seed = (uint64_t)cli_int(args, "seed"),

@@ -66,10 +66,15 @@ bool cli_given(const cli_args *args, const char *name) {
     return args->value[i] != NULL;
 }
 
+/* As a shell takes it: within quotes where it has to be, and a quote in them as '\''. */
 static void add_word(char *text, size_t room, const char *before, const char *word) {
     size_t used = strlen(text);
-    const char *quote = word[strcspn(word, " \t\n\"$`*?[]()<>|&;#~\\'")] ? "'" : "";
-    if (used < room) (void)snprintf(text + used, room - used, "%s%s%s%s", before, quote, word, quote);
+    const char *quote = !*word || word[strcspn(word, " \t\n\"$`*?[]()<>|&;#~\\'")] ? "'" : "";
+    if (used < room) used += (size_t)snprintf(text + used, room - used, "%s%s", before, quote);
+    for (; *word && used < room; word++)
+        used += (size_t)(*word == '\'' ? snprintf(text + used, room - used, "'\\''")
+                                       : snprintf(text + used, room - used, "%c", *word));
+    if (used < room) (void)snprintf(text + used, room - used, "%s", quote);
 }
 
 void cli_command_line(const cli_args *args, char *text, size_t room) {

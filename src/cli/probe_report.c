@@ -106,8 +106,9 @@ static void put(json_out *out, const char *kind, json_t *more) {
 sia_status probe_write_study(FILE *stream, const char *command, const char *data, int threads,
                              sia_error *err) {
     json_out out = {.stream = stream, .err = err};
-    put_line(&out, json_pack("{s:s,s:s,s:s,s:o,s:s}", "kind", "study", "command", command, "version",
-                             sia_version(), "machine", cli_machine_json(threads), "data", data));
+    put_line(&out,
+             json_pack("{s:s,s:o,s:s,s:o,s:o}", "kind", "study", "command", sia_json_text(command), "version",
+                       sia_version(), "machine", cli_machine_json(threads), "data", sia_json_text(data)));
     return out.status;
 }
 
@@ -115,10 +116,11 @@ static void put_model(json_out *out) {
     const probe_subject *s = out->subject;
     const sia_probe *p = s->probe;
     put(out, "probe-model",
-        json_pack("{s:s,s:I,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:s}", "model", s->path, "step", (json_int_t)s->step,
-                  "train_len", (json_int_t)s->config->train_len, "layers", p->layers, "heads", p->heads,
-                  "head_dim", s->config->head_dim, "length", (json_int_t)p->length, "windows",
-                  (json_int_t)p->windows, "pairs", (json_int_t)p->pairs, "data", s->data));
+        json_pack("{s:o,s:I,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:o}", "model", sia_json_text(s->path), "step",
+                  (json_int_t)s->step, "train_len", (json_int_t)s->config->train_len, "layers", p->layers,
+                  "heads", p->heads, "head_dim", s->config->head_dim, "length", (json_int_t)p->length,
+                  "windows", (json_int_t)p->windows, "pairs", (json_int_t)p->pairs, "data",
+                  sia_json_text(s->data)));
 }
 
 static void put_contexts(json_out *out) {

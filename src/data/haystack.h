@@ -8,8 +8,8 @@
  *
  * Needles stand at places drawn uniformly and independently between the tokens of the text; the answer
  * names them in the order in which they stand. A question may name the cities instead, in an order of its
- * own, which the answer follows: an easier task. Cities and numbers for training and for validation are
- * disjoint sets. */
+ * own, which the answer follows: an easier task. Numbers for training and for validation are disjoint sets, and so
+ * are cities unless known_cities says otherwise. */
 #ifndef SIA_DATA_HAYSTACK_H
 #define SIA_DATA_HAYSTACK_H
 

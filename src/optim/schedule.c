@@ -5,30 +5,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/error.h"
 
 static const double PI = 3.14159265358979323846;
-
-static const char *const names[SIA_SCHEDULES] = {
-    [SIA_SCHEDULE_CONSTANT] = "constant",
-    [SIA_SCHEDULE_LINEAR] = "linear",
-    [SIA_SCHEDULE_COSINE] = "cosine",
-};
-
-sia_status sia_schedule_parse(const char *name, sia_schedule_shape *shape, sia_error *err) {
-    for (int i = 0; i < SIA_SCHEDULES; i++)
-        if (name && strcmp(name, names[i]) == 0) {
-            *shape = (sia_schedule_shape)i;
-            return SIA_OK;
-        }
-    return sia_fail(err, SIA_ARGUMENT, "schedule '%s': want constant, linear or cosine", name ? name : "");
-}
-
-const char *sia_schedule_name(sia_schedule_shape shape) {
-    return (unsigned)shape < SIA_SCHEDULES ? names[shape] : "unknown";
-}
 
 static int64_t cooldown_steps(const sia_schedule *s) {
     return s->shape == SIA_SCHEDULE_LINEAR ? llround(s->cooldown * (double)s->steps) : 0;

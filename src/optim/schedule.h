@@ -33,10 +33,6 @@ typedef struct sia_schedule {
     double cooldown; /* linear: the share of the steps; not used by the others */
 } sia_schedule;
 
-/* "constant", "linear" or "cosine". SIA_ARGUMENT for another word. */
-sia_status sia_schedule_parse(const char *name, sia_schedule_shape *shape, sia_error *err);
-const char *sia_schedule_name(sia_schedule_shape shape);
-
 /* SIA_ARGUMENT when a field is out of its range, or when warm-up and cooldown overlap. */
 sia_status sia_schedule_check(const sia_schedule *schedule, sia_error *err);
 

@@ -51,13 +51,13 @@ const char *sia_length_text(const sia_comparison *c, double length, char text[96
 
 /* ------------------------------------------------------------------------------------------------ the table */
 
-static const sia_group *lowest(const sia_comparison *c, double length) {
-    const sia_group *best = NULL;
+static const sia_gathered *lowest(const sia_comparison *c, double length) {
+    const sia_gathered *best = NULL;
     for (int i = 0; i < c->losses.count; i++) {
-        const sia_group *g = &c->losses.groups[i];
-        int at = sia_group_at(g, length);
+        const sia_gathered *g = &c->losses.groups[i];
+        int at = sia_gathered_at(g, length);
         if (at < 0 || !isfinite(g->mean[at])) continue;
-        if (!best || g->mean[at] < best->mean[sia_group_at(best, length)]) best = g;
+        if (!best || g->mean[at] < best->mean[sia_gathered_at(best, length)]) best = g;
     }
     return best;
 }
@@ -65,14 +65,14 @@ static const sia_group *lowest(const sia_comparison *c, double length) {
 /* Whether what stands above the best by d is within two standard errors of it; one seed: it cannot be said. */
 static bool near(sia_difference d) { return isfinite(d.error) && d.value <= 2 * d.error; }
 
-static void table_cell(sia_page *page, const sia_comparison *c, const sia_group *g, double length) {
-    const sia_group *best = lowest(c, length);
-    int at = sia_group_at(g, length);
+static void table_cell(sia_page *page, const sia_comparison *c, const sia_gathered *g, double length) {
+    const sia_gathered *best = lowest(c, length);
+    int at = sia_gathered_at(g, length);
     if (at < 0) {
         sia_page_add(page, "<td class=\"n\">\xe2\x80\x93<i></i></td>");
         return;
     }
-    bool equal = best && g->mean[at] == best->mean[sia_group_at(best, length)];
+    bool equal = best && g->mean[at] == best->mean[sia_gathered_at(best, length)];
     bool close = best && !equal && near(sia_group_difference(g, best, length));
     sia_page_printf(page, "<td class=\"n%s\">", equal ? " best" : "");
     sia_page_number(page, g->mean[at], 3);
@@ -99,7 +99,7 @@ static double row_mean(const sia_comparison *c, const char *name, const char *fi
 }
 
 typedef struct row {
-    const sia_group *group;
+    const sia_gathered *group;
     double key;
 } row;
 
@@ -113,8 +113,8 @@ static int compare_rows(const void *first, const void *second) {
 /* Ordered by the loss at the longest length. */
 static int sorted_rows(const sia_comparison *c, row rows[SIA_REPORT_NAMES]) {
     for (int i = 0; i < c->losses.count; i++) {
-        const sia_group *g = &c->losses.groups[i];
-        int at = c->length_count ? sia_group_at(g, c->lengths[c->length_count - 1]) : -1;
+        const sia_gathered *g = &c->losses.groups[i];
+        int at = c->length_count ? sia_gathered_at(g, c->lengths[c->length_count - 1]) : -1;
         rows[i] = (row){g, at < 0 ? NAN : g->mean[at]};
     }
     qsort(rows, (size_t)c->losses.count, sizeof *rows, compare_rows);
@@ -139,7 +139,7 @@ void sia_compare_table(sia_page *page, const sia_comparison *c) {
     int count = sorted_rows(c, rows);
     table_head(page, c);
     for (int i = 0; i < count; i++) {
-        const sia_group *g = rows[i].group;
+        const sia_gathered *g = rows[i].group;
         int seeds = 0;
         for (size_t p = 0; p < g->count; p++) seeds = g->seeds[p] > seeds ? g->seeds[p] : seeds;
         sia_page_add(page, "<tr><th scope=\"row\">");
@@ -196,8 +196,8 @@ static void lead_counts(sia_page *lead, const sia_comparison *c) {
     sia_page_add(lead, ". ");
 }
 
-static void lead_value(sia_page *lead, const sia_group *g, double length) {
-    int at = sia_group_at(g, length);
+static void lead_value(sia_page *lead, const sia_gathered *g, double length) {
+    int at = sia_gathered_at(g, length);
     sia_page_number(lead, g->mean[at], 3);
     if (!isfinite(g->error[at])) return;
     sia_page_add(lead, " \xc2\xb1 ");
@@ -207,13 +207,13 @@ static void lead_value(sia_page *lead, const sia_group *g, double length) {
 /* The best at the longest length, and by how much it is ahead of the next. */
 static void lead_best(sia_page *lead, const sia_comparison *c) {
     double length = c->lengths[c->length_count - 1];
-    const sia_group *best = lowest(c, length), *next = NULL;
+    const sia_gathered *best = lowest(c, length), *next = NULL;
     char text[96];
     for (int i = 0; best && i < c->losses.count; i++) {
-        const sia_group *g = &c->losses.groups[i];
-        int at = sia_group_at(g, length);
+        const sia_gathered *g = &c->losses.groups[i];
+        int at = sia_gathered_at(g, length);
         if (g == best || at < 0 || !isfinite(g->mean[at])) continue;
-        if (!next || g->mean[at] < next->mean[sia_group_at(next, length)]) next = g;
+        if (!next || g->mean[at] < next->mean[sia_gathered_at(next, length)]) next = g;
     }
     if (!best || !next) return;
     sia_page_printf(lead, "At %s ", sia_length_text(c, length, text));

@@ -182,7 +182,7 @@ static void training_time(sia_report *r, const sia_comparison *c) {
         double seconds = sia_line_is(line, "result") && sia_comparison_has(c, line)
                              ? sia_line_number(line, "train_seconds")
                              : NAN;
-        if (isfinite(seconds))
+        if (isfinite(seconds) && seconds > 0) /* 0: trained in several sittings */
             sia_gather_add(&g, sia_line_label(line, label), 0, sia_line_number(line, "seed"), seconds);
     }
     sia_gather_finish(&g);

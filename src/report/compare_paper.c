@@ -33,8 +33,8 @@ static const struct paper_row {
 };
 
 /* Our schemes may come under another name of the same scheme, such as ntk for rope+ntk. */
-static const sia_group *find(const sia_comparison *c, const char *scheme) {
-    const sia_group *found = sia_gather_find(&c->losses, scheme);
+static const sia_gathered *find(const sia_comparison *c, const char *scheme) {
+    const sia_gathered *found = sia_gather_find(&c->losses, scheme);
     sia_scheme wanted, slots;
     if (found || sia_scheme_parse(scheme, &wanted, NULL)) return found;
     for (int i = 0; i < c->losses.count; i++) {
@@ -52,11 +52,11 @@ typedef struct order {
 } order;
 
 static void say_pair(sia_page *page, const order *o, const struct paper_row *a, const struct paper_row *b,
-                     int column, const sia_group *ours_a, const sia_group *ours_b, double length) {
+                     int column, const sia_gathered *ours_a, const sia_gathered *ours_b, double length) {
     sia_page_printf(page, "%s%s above %s (", o->clear == 1 ? ": " : "; ", a->scheme, b->scheme);
-    sia_page_number(page, ours_a->mean[sia_group_at(ours_a, length)], 3);
+    sia_page_number(page, ours_a->mean[sia_gathered_at(ours_a, length)], 3);
     sia_page_add(page, " against ");
-    sia_page_number(page, ours_b->mean[sia_group_at(ours_b, length)], 3);
+    sia_page_number(page, ours_b->mean[sia_gathered_at(ours_b, length)], 3);
     sia_page_printf(page, ", in the paper %.3f against %.3f)", a->loss[column], b->loss[column]);
 }
 
@@ -64,7 +64,7 @@ static void say_pair(sia_page *page, const order *o, const struct paper_row *a, 
 static void judge(order *o, sia_page *clear, sia_data *data, const sia_comparison *c, int column, int a,
                   int b) {
     double length = multiples[column] * c->train_len;
-    const sia_group *ours_a = find(c, paper[a].scheme), *ours_b = find(c, paper[b].scheme);
+    const sia_gathered *ours_a = find(c, paper[a].scheme), *ours_b = find(c, paper[b].scheme);
     if (!ours_a || !ours_b) return;
     sia_difference d = sia_group_difference(ours_a, ours_b, length);
     if (!isfinite(d.value)) return;
@@ -160,13 +160,13 @@ static void paper_table(sia_page *page, const sia_comparison *c) {
     sia_html_heading(page, "The paper\xe2\x80\x99s figures");
     paper_head(page, c);
     for (int s = 0; s < SCHEMES; s++) {
-        const sia_group *ours = find(c, paper[s].scheme);
+        const sia_gathered *ours = find(c, paper[s].scheme);
         sia_page_printf(page, "<tr><th scope=\"row\">%s<small>%s</small></th>", paper[s].name,
                         paper[s].scheme);
         for (int i = 0; i < COLUMNS; i++)
             sia_page_printf(page, "<td class=\"n\">%.3f</td>", paper[s].loss[i]);
         for (int i = 0; i < COLUMNS; i++) {
-            int at = ours ? sia_group_at(ours, multiples[i] * c->train_len) : -1;
+            int at = ours ? sia_gathered_at(ours, multiples[i] * c->train_len) : -1;
             sia_page_add(page, "<td class=\"n\">");
             sia_page_number(page, at < 0 ? NAN : ours->mean[at], 3);
             sia_page_add(page, "</td>");
@@ -189,8 +189,8 @@ void sia_compare_paper(sia_report *r, const sia_comparison *c) {
 
 /* ------------------------------------------------------------------------------------------------ sharpness */
 
-static void say_share(sia_page *page, const sia_comparison *c, double length, const sia_group *plain,
-                      const sia_group *sharp, const sia_group *si) {
+static void say_share(sia_page *page, const sia_comparison *c, double length, const sia_gathered *plain,
+                      const sia_gathered *sharp, const sia_gathered *si) {
     sia_difference lead = sia_group_difference(plain, si, length);
     sia_difference part = sia_group_difference(plain, sharp, length);
     char text[96];
@@ -225,7 +225,7 @@ static void say_share(sia_page *page, const sia_comparison *c, double length, co
 }
 
 void sia_compare_control(sia_report *r, const sia_comparison *c) {
-    const sia_group *plain = find(c, "prope"), *sharp = find(c, "sharp+prope"), *si = find(c, "si+prope");
+    const sia_gathered *plain = find(c, "prope"), *sharp = find(c, "sharp+prope"), *si = find(c, "si+prope");
     if (!plain || !sharp || !si) return;
     sia_page_add(
         &r->body,

@@ -30,8 +30,8 @@ static int find_group(sia_gather *g, const char *name) {
     for (int i = 0; i < g->count; i++)
         if (strcmp(g->groups[i].name, name) == 0) return i;
     if (g->count == SIA_REPORT_NAMES) return -1;
-    sia_group *group = &g->groups[g->count];
-    *group = (sia_group){.style = sia_scheme_style(name, g->count)};
+    sia_gathered *group = &g->groups[g->count];
+    *group = (sia_gathered){.style = sia_scheme_style(name, g->count)};
     (void)snprintf(group->name, sizeof group->name, "%s", name);
     return g->count++;
 }
@@ -80,7 +80,7 @@ static void reduce(const struct sia_sample *samples, size_t from, size_t to, dou
 }
 
 static int compare_groups(const void *first, const void *second) {
-    const sia_group *a = first, *b = second;
+    const sia_gathered *a = first, *b = second;
     return a->style < b->style ? -1 : a->style > b->style;
 }
 
@@ -99,7 +99,7 @@ void sia_gather_finish(sia_gather *g) {
     size_t used = 0;
     for (size_t from = 0, to; from < n; from = to) {
         const struct sia_sample *s = &g->samples[from];
-        sia_group *group = &g->groups[s->group];
+        sia_gathered *group = &g->groups[s->group];
         for (to = from + 1; to < n && g->samples[to].group == s->group && g->samples[to].x == s->x;) to++;
         if (!group->count) {
             group->x = g->numbers + used;
@@ -128,20 +128,20 @@ void sia_gather_free(sia_gather *g, sia_page *page) {
 
 /* ------------------------------------------------------------------------------------------------ asking */
 
-const sia_group *sia_gather_find(const sia_gather *g, const char *name) {
+const sia_gathered *sia_gather_find(const sia_gather *g, const char *name) {
     for (int i = 0; i < g->count; i++)
         if (strcmp(g->groups[i].name, name) == 0) return &g->groups[i];
     return NULL;
 }
 
-int sia_group_at(const sia_group *group, double x) {
+int sia_gathered_at(const sia_gathered *group, double x) {
     for (size_t i = 0; i < group->count; i++)
         if (group->x[i] == x) return (int)i;
     return -1;
 }
 
-sia_difference sia_group_difference(const sia_group *a, const sia_group *b, double x) {
-    int i = sia_group_at(a, x), j = sia_group_at(b, x);
+sia_difference sia_group_difference(const sia_gathered *a, const sia_gathered *b, double x) {
+    int i = sia_gathered_at(a, x), j = sia_gathered_at(b, x);
     if (i < 0 || j < 0) return (sia_difference){NAN, NAN};
     return (sia_difference){a->mean[i] - b->mean[j], hypot(a->error[i], b->error[j])};
 }
@@ -170,7 +170,7 @@ int sia_list_find(const double *values, int count, double value) {
 static void fill_data(sia_data *data, const sia_gather *g, bool errors) {
     for (int i = 0; i < g->count; i++)
         for (size_t p = 0; p < g->groups[i].count; p++) {
-            const sia_group *group = &g->groups[i];
+            const sia_gathered *group = &g->groups[i];
             sia_data_text(data, group->name);
             sia_data_number(data, group->x[p]);
             sia_data_number(data, group->mean[p]);
@@ -185,7 +185,7 @@ void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, c
     sia_series series[SIA_REPORT_NAMES];
     bool errors = false, thinned = false;
     for (int i = 0; i < g->count; i++) {
-        const sia_group *group = &g->groups[i];
+        const sia_gathered *group = &g->groups[i];
         series[i] = (sia_series){.name = group->name,
                                  .style = group->style,
                                  .x = group->x,

@@ -22,16 +22,16 @@
 #include "report/lines.h"
 #include "report/svg.h"
 
-typedef struct sia_group {
+typedef struct sia_gathered {
     char name[SIA_LABEL];
     int style;
     double *x, *mean, *error; /* [count], x ascending; error is not a number for one seed */
     int *seeds;
     size_t count;
-} sia_group;
+} sia_gathered;
 
 typedef struct sia_gather {
-    sia_group groups[SIA_REPORT_NAMES]; /* known schemes first, in the order of their styles */
+    sia_gathered groups[SIA_REPORT_NAMES]; /* known schemes first, in the order of their styles */
     int count;
     int left_out; /* values of names for which there was no place */
     struct sia_sample {
@@ -52,17 +52,17 @@ void sia_gather_finish(sia_gather *g);
  * look as if it had not been there. */
 void sia_gather_free(sia_gather *g, sia_page *page);
 
-const sia_group *sia_gather_find(const sia_gather *g, const char *name); /* NULL: none */
+const sia_gathered *sia_gather_find(const sia_gather *g, const char *name); /* NULL: none */
 
 /* The place of x in the group, -1 when it has none. */
-int sia_group_at(const sia_group *group, double x);
+int sia_gathered_at(const sia_gathered *group, double x);
 
 /* Of two means: the difference a - b, and its standard error sqrt(ea^2 + eb^2), which is not a number where
  * either has one seed. */
 typedef struct sia_difference {
     double value, error;
 } sia_difference;
-sia_difference sia_group_difference(const sia_group *a, const sia_group *b, double x);
+sia_difference sia_group_difference(const sia_gathered *a, const sia_gathered *b, double x);
 
 /* Whether a difference is more than two standard errors; false where there are none. */
 bool sia_difference_clear(sia_difference d);

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "report/sections.h"
+#include "study/needle.h"
 
 enum { DEPTHS = 24 };
 
@@ -19,6 +21,7 @@ typedef struct needles {
     double lengths[SIA_REPORT_LENGTHS];
     int length_count;
     double train_len;
+    bool by_run;  /* two runs have the same scheme and seed: each is named by its folder */
     bool assumed; /* no line told the training length: it is the shortest length that was measured */
 } needles;
 
@@ -27,7 +30,33 @@ static double share(const json_t *line) {
     return count > 0 && right >= 0 && right <= count ? right / count : NAN;
 }
 
+/* Whether one length of one scheme and seed was measured in two runs. */
+static bool has_twins(const sia_lines *lines, bool *failed) {
+    json_t *seen = json_object();
+    bool twins = false;
+    *failed = *failed || !seen;
+    for (size_t i = 0; seen && !twins && i < lines->count; i++) {
+        const json_t *line = lines->list[i];
+        char key[SIA_LABEL + 64], label[SIA_LABEL];
+        if (!sia_line_is(line, "needle")) continue;
+        (void)snprintf(key, sizeof key, "%g %g %s", sia_line_number(line, "length"),
+                       sia_line_number(line, "seed"), sia_line_label(line, label));
+        const char *before = json_string_value(json_object_get(seen, key));
+        twins = before && strcmp(before, sia_line_text(line, "run")) != 0;
+        *failed = *failed || json_object_set_new(seen, key, sia_json_text(sia_line_text(line, "run")));
+    }
+    json_decref(seen);
+    return twins;
+}
+
+static const char *name_of(const needles *n, const json_t *line, char label[SIA_LABEL]) {
+    if (!n->by_run) return sia_line_label(line, label);
+    (void)snprintf(label, SIA_LABEL, "%s", sia_line_text(line, "run"));
+    return label;
+}
+
 static void gather(needles *n) {
+    n->by_run = has_twins(n->lines, &n->accuracy.failed);
     n->train_len = sia_line_number(sia_lines_first(n->lines, "study"), "train_len");
     for (size_t i = 0; i < n->lines->count; i++) {
         const json_t *line = n->lines->list[i];
@@ -35,7 +64,7 @@ static void gather(needles *n) {
         if (!sia_line_is(line, "needle")) continue;
         if (!isfinite(n->train_len)) n->train_len = sia_line_number(line, "train_len");
         sia_list_add(n->lengths, &n->length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
-        sia_gather_add(&n->accuracy, sia_line_label(line, label), sia_line_number(line, "length"),
+        sia_gather_add(&n->accuracy, name_of(n, line, label), sia_line_number(line, "length"),
                        sia_line_number(line, "seed"), share(line));
     }
     sia_gather_finish(&n->accuracy);
@@ -43,9 +72,9 @@ static void gather(needles *n) {
     if (n->assumed) n->train_len = n->lengths[0];
 }
 
-static bool learnt(const needles *n, const sia_group *g) {
-    int at = sia_group_at(g, n->train_len);
-    return at >= 0 && g->mean[at] >= 0.5;
+static bool learnt(const needles *n, const sia_gathered *g) {
+    int at = sia_gathered_at(g, n->train_len);
+    return at >= 0 && g->mean[at] >= SIA_NEEDLE_LEARNT;
 }
 
 /* ------------------------------------------------------------------------------------------------ the table */
@@ -53,21 +82,21 @@ static bool learnt(const needles *n, const sia_group *g) {
 static double highest(const needles *n, double length) {
     double best = NAN;
     for (int i = 0; i < n->accuracy.count; i++) {
-        const sia_group *g = &n->accuracy.groups[i];
-        int at = sia_group_at(g, length);
+        const sia_gathered *g = &n->accuracy.groups[i];
+        int at = sia_gathered_at(g, length);
         if (at >= 0 && learnt(n, g) && isfinite(g->mean[at]) && !(g->mean[at] <= best)) best = g->mean[at];
     }
     return best;
 }
 
-static void table_row(sia_page *page, const needles *n, const sia_group *g) {
-    int trained = sia_group_at(g, n->train_len);
+static void table_row(sia_page *page, const needles *n, const sia_gathered *g) {
+    int trained = sia_gathered_at(g, n->train_len);
     bool ranked = learnt(n, g);
     sia_page_add(page, ranked ? "<tr><th scope=\"row\">" : "<tr class=\"muted\"><th scope=\"row\">");
     sia_page_escape(page, g->name);
     sia_page_add(page, "</th>");
     for (int l = 0; l < n->length_count; l++) {
-        int at = sia_group_at(g, n->lengths[l]);
+        int at = sia_gathered_at(g, n->lengths[l]);
         bool best = at >= 0 && ranked && g->mean[at] == highest(n, n->lengths[l]);
         sia_page_printf(page, "<td class=\"n%s\">", best ? " best" : "");
         sia_page_number(page, at < 0 ? NAN : 100 * g->mean[at], 1);
@@ -116,9 +145,9 @@ typedef struct heat_cells {
     int rows, columns;
 } heat_cells;
 
-static bool depth_of(const json_t *line, const char *name) {
+static bool depth_of(const needles *n, const json_t *line, const char *name) {
     char label[SIA_LABEL];
-    return sia_line_is(line, "needle-depth") && strcmp(sia_line_label(line, label), name) == 0;
+    return sia_line_is(line, "needle-depth") && strcmp(name_of(n, line, label), name) == 0;
 }
 
 /* Needles of all seeds are put together: a cell has few. */
@@ -126,13 +155,13 @@ static void fill_cells(heat_cells *cells, const needles *n, const char *name) {
     *cells = (heat_cells){0};
     for (size_t i = 0; i < n->lines->count; i++) {
         const json_t *line = n->lines->list[i];
-        if (!depth_of(line, name)) continue;
+        if (!depth_of(n, line, name)) continue;
         sia_list_add(cells->lengths, &cells->rows, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
         sia_list_add(cells->depths, &cells->columns, DEPTHS, sia_line_number(line, "depth_from"));
     }
     for (size_t i = 0; i < n->lines->count; i++) {
         const json_t *line = n->lines->list[i];
-        if (!depth_of(line, name)) continue;
+        if (!depth_of(n, line, name)) continue;
         int row = sia_list_find(cells->lengths, cells->rows, sia_line_number(line, "length"));
         int column = sia_list_find(cells->depths, cells->columns, sia_line_number(line, "depth_from"));
         if (row < 0 || column < 0 || !isfinite(share(line))) continue;
@@ -191,12 +220,12 @@ static void heat_maps(sia_report *r, const needles *n) {
     sia_page_add(&r->body, "<p>Depth 0 is the start of the context. Needles of all seeds together.</p>\n"
                            "<div class=\"grid\">\n");
     for (int i = 0; i < n->accuracy.count; i++) {
-        const sia_group *g = &n->accuracy.groups[i];
+        const sia_gathered *g = &n->accuracy.groups[i];
         char title[SIA_LABEL + 40];
         fill_cells(cells, n, g->name);
         (void)snprintf(title, sizeof title, "%s%s", g->name,
-                       learnt(n, g) || sia_group_at(g, n->train_len) < 0 ? ""
-                                                                         : ": not learnt at this budget");
+                       learnt(n, g) || sia_gathered_at(g, n->train_len) < 0 ? ""
+                                                                            : ": not learnt at this budget");
         if (cells->rows && cells->columns) heat_map(&r->body, cells, title);
     }
     sia_page_add(&r->body, "</div>\n");
@@ -211,8 +240,8 @@ static void lead(sia_page *page, const needles *n) {
     for (int i = 0; i < n->accuracy.count; i++) learnt_count += learnt(n, &n->accuracy.groups[i]);
     sia_page_printf(page, "<p>Needles: %d of %d schemes learnt the task", learnt_count, n->accuracy.count);
     for (int i = 0; i < n->accuracy.count && isfinite(best); i++) {
-        const sia_group *g = &n->accuracy.groups[i];
-        int at = sia_group_at(g, length);
+        const sia_gathered *g = &n->accuracy.groups[i];
+        int at = sia_gathered_at(g, length);
         if (at < 0 || !learnt(n, g) || g->mean[at] != best) continue;
         sia_page_printf(page, "; at %.0f tokens (%.4g\xc3\x97) ", length, length / n->train_len);
         sia_page_escape(page, g->name);

@@ -151,7 +151,7 @@ static void quantile_panel(sia_report *r, const sia_lines *lines, const char *sc
     sia_series series[SIA_REPORT_NAMES];
     sia_data data = {.heads = {"series", "Gaussian quantile", "observed"}, .columns = 3};
     for (int i = 0; i < g.count && !g.failed; i++) {
-        sia_group *group = &g.groups[i];
+        sia_gathered *group = &g.groups[i];
         series[i] = (sia_series){.name = group->name,
                                  .style = i,
                                  .x = group->x,

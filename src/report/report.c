@@ -35,7 +35,7 @@ typedef struct folder {
 
 typedef struct inputs {
     folder folders[SIA_REPORT_FOLDERS];
-    sia_run runs[SIA_REPORT_FOLDERS];
+    sia_report_run runs[SIA_REPORT_FOLDERS];
     int folder_count, run_count;
 } inputs;
 
@@ -47,7 +47,7 @@ static char *join(const char *path, const char *file) {
     return joined;
 }
 
-/* The last part of a path, which is what a person calls the folder. "." and ".." have no name of their own. */
+/* The last part of a path, which is what a person calls the folder. */
 static void name_folder(folder *f) {
     size_t end = strlen(f->path);
     while (end > 1 && f->path[end - 1] == '/') end--;
@@ -57,7 +57,7 @@ static void name_folder(folder *f) {
 }
 
 static sia_status read_run(inputs *in, const folder *f, sia_error *err) {
-    sia_run *run = &in->runs[in->run_count];
+    sia_report_run *run = &in->runs[in->run_count];
     char *path = join(f->path, "metrics.jsonl");
     sia_status status = path ? sia_lines_read(&run->metrics, path, err) : sia_fail_memory(err, 64, f->path);
     free(path);

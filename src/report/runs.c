@@ -6,8 +6,8 @@
 
 #include "report/sections.h"
 
-static void run_figure(sia_report *r, const sia_run *runs, int count, const char *field, const char *title,
-                       const char *label, const char *file) {
+static void run_figure(sia_report *r, const sia_report_run *runs, int count, const char *field,
+                       const char *title, const char *label, const char *file) {
     sia_gather g = {0};
     for (int i = 0; i < count; i++)
         for (size_t l = 0; l < runs[i].metrics.count; l++) {
@@ -23,7 +23,7 @@ static void run_figure(sia_report *r, const sia_run *runs, int count, const char
     sia_gather_free(&g, &r->body);
 }
 
-static void validation_figure(sia_report *r, const sia_run *runs, int count) {
+static void validation_figure(sia_report *r, const sia_report_run *runs, int count) {
     sia_gather g = {0};
     for (int i = 0; i < count; i++)
         for (size_t l = 0; l < runs[i].metrics.count; l++) {
@@ -47,7 +47,7 @@ static void validation_figure(sia_report *r, const sia_run *runs, int count) {
     sia_gather_free(&g, &r->body);
 }
 
-static void run_lead(sia_page *lead, const sia_run *runs, int count) {
+static void run_lead(sia_page *lead, const sia_report_run *runs, int count) {
     if (count > 1) {
         sia_page_printf(lead, "<p>%d training runs.</p>\n", count);
         return;
@@ -69,7 +69,7 @@ static void run_lead(sia_page *lead, const sia_run *runs, int count) {
     sia_page_add(lead, ".</p>\n");
 }
 
-void sia_section_runs(sia_report *r, const sia_run *runs, int count) {
+void sia_section_runs(sia_report *r, const sia_report_run *runs, int count) {
     r->folder = NULL; /* the runs are named one by one */
     run_lead(&r->lead, runs, count);
     sia_report_section(r, count == 1 ? "Training run" : "Training runs");
@@ -77,7 +77,7 @@ void sia_section_runs(sia_report *r, const sia_run *runs, int count) {
     validation_figure(r, runs, count);
     run_figure(r, runs, count, "tokens_per_s", "Speed", "tokens a second", "speed.csv");
     run_figure(r, runs, count, "gradient_norm", "Norm of the gradient", "norm", "gradient.csv");
-    run_figure(r, runs, count, "rate_matrices", "Learning rate of the matrices", "rate", "rate.csv");
+    run_figure(r, runs, count, "rate_matrix", "Learning rate of the matrices", "rate", "rate.csv");
     for (int i = 0; i < count; i++) {
         char title[SIA_LABEL + 40];
         (void)snprintf(title, sizeof title, "Configuration of %s", runs[i].name);

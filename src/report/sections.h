@@ -30,12 +30,12 @@ void sia_section_probe(sia_report *r, const sia_lines *lines);
 void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what);
 
 /* The runs of 'sia train': all of them in one section. */
-typedef struct sia_run {
+typedef struct sia_report_run {
     char name[SIA_LABEL];
     sia_lines metrics;
     json_t *config; /* or NULL */
-} sia_run;
-void sia_section_runs(sia_report *r, const sia_run *runs, int count);
+} sia_report_run;
+void sia_section_runs(sia_report *r, const sia_report_run *runs, int count);
 
 /* An object as pairs of dotted name and value, depth first, at most a few hundred of them. */
 void sia_object_pairs(sia_data *pairs, const json_t *object);

@@ -96,7 +96,7 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
     (void)snprintf(title, sizeof title, "%s: setting", what);
     sia_report_section(r, title);
     if (*sia_line_text(study, "command")) {
-        sia_page_add(&r->body, "<p>This makes it again:</p>\n<pre><code>");
+        sia_page_add(&r->body, "<p>The command:</p>\n<pre><code>");
         sia_page_escape(&r->body, sia_line_text(study, "command"));
         sia_page_add(&r->body, "</code></pre>\n");
     }

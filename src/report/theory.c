@@ -72,8 +72,8 @@ static double largest_n(const sia_lines *lines, const char *figure) {
 /* Errors come with the lines: these are no seeds to take a mean of. */
 static void set_error(sia_gather *g, const json_t *line, const struct curve *c) {
     char name[SIA_LABEL];
-    const sia_group *group = sia_gather_find(g, curve_name(c, line, name));
-    int at = group && c->error ? sia_group_at(group, c->x(line)) : -1;
+    const sia_gathered *group = sia_gather_find(g, curve_name(c, line, name));
+    int at = group && c->error ? sia_gathered_at(group, c->x(line)) : -1;
     if (at >= 0) group->error[at] = sia_line_number(line, c->error);
 }
 
@@ -107,7 +107,7 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
     sia_data data = {.heads = {"curve", c->x_label, c->y, "standard error"}, .columns = 4};
     bool errors = false;
     for (int i = 0; i < g.count; i++) {
-        sia_group *group = &g.groups[i];
+        sia_gathered *group = &g.groups[i];
         series[i] = (sia_series){.name = group->name,
                                  .style = group->style,
                                  .x = group->x,

@@ -78,6 +78,7 @@ static sia_status open_old(study *s, const char *path, sia_error *err) {
     if (!status && !json_equal(json_object_get(json, "budget"), budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
                           sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
+    if (!status) status = sia_train_data_same(json_object_get(json, "data"), s->job->source, err);
     if (!status)
         status = sia_train_data_open(&s->data, json_object_get(json, "data"), s->job->folder, s->job->threads,
                                      err);
@@ -99,17 +100,28 @@ static sia_status open_new(study *s, const char *path, sia_error *err) {
     return status;
 }
 
-/* The vocabulary of every part follows the tokenizer, as that of a single run does. */
-static sia_status fit_vocabulary(study *s, sia_error *err) {
-    uint32_t tokens = sia_corpus_vocabulary(s->data.train), rows = (tokens + 63) / 64 * 64;
-    for (int64_t i = 0; i < s->plan.count; i++) {
-        sia_model_config *m = &s->plan.parts[i].settings.model;
-        if (!s->job->source->vocabulary_given) m->vocabulary = rows;
-        if (m->vocabulary < tokens)
-            return sia_fail(err, SIA_ARGUMENT, "vocabulary %u: the tokenizer has %u tokens", m->vocabulary,
-                            tokens);
+static int64_t longest_of(const sia_settings *s) {
+    int64_t most = sia_multiples_longest(s->training.multiples);
+    return (most ? most : 1) * s->model.train_len;
+}
+
+/* Every part follows the text, and the text has windows for each: known before the first is trained. */
+static sia_status fit_parts(study *s, sia_error *err) {
+    sia_status status = SIA_OK;
+    const sia_settings *longest = &s->plan.parts[0].settings;
+    if (!s->data.val)
+        return sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
+    for (int64_t i = 0; !status && i < s->plan.count; i++) {
+        sia_settings *settings = &s->plan.parts[i].settings;
+        status = sia_train_fit_vocabulary(settings, s->job->source, s->data.train, err);
+        if (longest_of(settings) > longest_of(longest)) longest = settings;
     }
-    return SIA_OK;
+    if (status) return status;
+    sia_windows *windows;
+    status =
+        sia_windows_create(&windows, s->data.val, longest_of(longest), longest->training.eval_windows, err);
+    if (!status) sia_windows_destroy(windows);
+    return status;
 }
 
 static sia_status open_folder(study *s, sia_error *err) {
@@ -128,7 +140,7 @@ static sia_status open_folder(study *s, sia_error *err) {
     if (data && !strcmp(data, "data"))
         sia_json_set(&s->run_data.description, "path", json_string("../../data"));
     if (!s->run_data.description) return sia_fail_memory(err, 256, "description");
-    return fit_vocabulary(s, err);
+    return fit_parts(s, err);
 }
 
 /* ------------------------------------------------------------------------------------------------ results */
@@ -213,6 +225,7 @@ static sia_status write_header(study *s, sia_error *err) {
 typedef struct worker {
     study *s;
     sia_part *p;
+    bool whole;                 /* it was trained from its first step on, so that its time is known */
     double share_before, share; /* of the part's work that this step covers */
 } worker;
 
@@ -221,8 +234,14 @@ static double training_share(const sia_part *p) { return 1 / (1 + 0.1 * p->schem
 
 static int train_hook(void *context, const sia_train_event *e) {
     worker *w = context;
-    if (e->kind != SIA_TRAIN_STEP && e->kind != SIA_TRAIN_VALIDATING) return w->s->stopping;
+    bool moves = e->kind == SIA_TRAIN_STEP || e->kind == SIA_TRAIN_VALIDATING;
+    if (e->kind == SIA_TRAIN_STARTED) w->whole = e->step == 0;
     pthread_mutex_lock(&w->s->lock);
+    if (!moves) {
+        int stopping = w->s->stopping;
+        pthread_mutex_unlock(&w->s->lock);
+        return stopping;
+    }
     w->p->done = training_share(w->p) * (double)e->step / (double)w->p->settings.training.steps;
     int stop =
         tell(w->s, (sia_compare_event){.running = w->p->name, .loss = e->result ? e->result->loss : 0});
@@ -400,11 +419,14 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
     return status;
 }
 
+static void set_done(worker *w) {
+    pthread_mutex_lock(&w->s->lock);
+    w->p->done = 1;
+    pthread_mutex_unlock(&w->s->lock);
+}
+
 static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     const sia_settings *settings = &w->p->settings;
-    int64_t most = 1;
-    for (int i = 0; settings->training.multiples[i]; i++)
-        if (settings->training.multiples[i] > most) most = settings->training.multiples[i];
     /* Validation on the way is for curves; the figures of the table are made below. */
     sia_settings training = *settings;
     if (training.training.eval_every == 0)
@@ -418,10 +440,10 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
                          .hook_context = w};
     double started = sia_seconds();
     sia_status status = sia_train(&job, err);
-    double seconds = sia_seconds() - started;
+    double seconds = w->whole ? sia_seconds() - started : 0;
     if (status) return status;
     sia_windows *windows;
-    int64_t longest = most * settings->model.train_len;
+    int64_t longest = longest_of(settings);
     status = sia_windows_create(&windows, w->s->data.val, longest, settings->training.eval_windows, err);
     if (status) return status;
     for (int i = 0; !status && i < w->p->scheme_count; i++)
@@ -430,7 +452,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
             if (!status) status = evaluate(w, folder, w->p->schemes[i], windows, longest, seconds, err);
         }
     sia_windows_destroy(windows);
-    w->p->done = 1;
+    set_done(w);
     return status;
 }
 
@@ -449,7 +471,7 @@ static void part_task(void *context, int64_t task, int worker_index) {
         all = all && json_object_get(s->finished, key);
     }
     if (all) {
-        w.p->done = 1;
+        set_done(&w);
         for (int i = 0; i < w.p->scheme_count; i++) (void)tell_finished(&w, w.p->schemes[i]);
         return;
     }
@@ -477,8 +499,9 @@ static const double training_most = 365.0 * 86400;
 static sia_status write_lines(study *s, char **texts, sia_error *err) {
     sia_status status = SIA_OK;
     for (int r = 1; !status && r < sia_comm_size(s->comm); r++) {
-        json_t *lines = json_loads(texts[r], 0, NULL), *line;
+        json_t *lines, *line;
         size_t i;
+        status = sia_json_parse(&lines, texts[r], strlen(texts[r]), 0, "lines of a rank", err);
         json_array_foreach(lines, i, line) {
             if (!status) status = take_result(s, line, err);
             if (!status) status = append(s, json_incref(line), err);
@@ -495,6 +518,7 @@ static sia_status collect(study *s, sia_error *err) {
     char **texts = calloc((size_t)ranks, sizeof *texts);
     char *text = s->lines ? json_dumps(s->lines, JSON_COMPACT | JSON_REAL_PRECISION(17)) : strdup("[]");
     sia_status status = texts && text ? SIA_OK : sia_fail_memory(err, 4096, "lines");
+    status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_comm_gather_texts(s->comm, text, texts, err);
     if (!status && rank == 0) {
         status = write_lines(s, texts, err);
@@ -522,8 +546,6 @@ static sia_status open_study(study *s, sia_error *err) {
     if (!status && first) status = open_folder(s, err);
     status = sia_comm_agree(s->comm, status, err);
     if (!status && !first) status = open_folder(s, err);
-    if (!status && !s->data.val)
-        status = sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
     if (!status) status = read_finished(s, err);
     status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_corpus_same(s->comm, "text to train on", s->data.train, err);

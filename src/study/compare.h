@@ -27,7 +27,7 @@ typedef struct sia_compare_result {
     int64_t parameters, train_len;
     const int64_t *multiples;
     double losses[SIA_MAX_LENGTHS]; /* at each of them */
-    double seconds;                 /* of training; 0 when it had been trained before */
+    double seconds;                 /* of training; 0 when it was not trained in one go */
 } sia_compare_result;
 
 typedef struct sia_compare_event {

@@ -3,6 +3,7 @@
  * Which trainings a list of schemes needs: see compare_plan.h. */
 #include "study/compare_plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,10 @@ sia_status sia_sweep_set(sia_settings *settings, const char *name, double value,
     }
     if (!field || field->kind == SIA_FIELD_CHOICE || field->kind == SIA_FIELD_BOOL)
         return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
+    if (!strcmp(name, "vocabulary"))
+        return sia_fail(err, SIA_ARGUMENT, "sweep 'vocabulary': all variants read the same tokens");
+    if (field->kind != SIA_FIELD_REAL && value != floor(value))
+        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want whole numbers", name, value);
     if (!(value >= field->min && value <= field->max))
         return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want %g to %g", name, value, field->min, field->max);
     sia_field_set(at, field, value);
@@ -62,6 +67,7 @@ static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const cha
         p->settings.training.data_seed = job->settings->training.data_seed + seed;
         if (job->sweep) status = sia_sweep_set(&p->settings, job->sweep, job->sweep_values[variant], err);
         if (!status) status = sia_settings_complete(&p->settings, err);
+        if (!status) status = sia_multiples_check(p->settings.training.multiples, err);
         if (status) return status;
     }
     for (int i = 0; i < p->scheme_count; i++)
@@ -72,15 +78,29 @@ static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const cha
     return SIA_OK;
 }
 
+/* Values are named by their text: two that look the same would be one training. */
+static sia_status check_values(const sia_compare_job *job, sia_error *err) {
+    for (int i = 1; job->sweep && i < job->sweep_count; i++)
+        for (int j = 0; j < i; j++) {
+            char a[SIA_PART_VARIANT], b[SIA_PART_VARIANT];
+            (void)snprintf(a, sizeof a, "%g", job->sweep_values[i]);
+            (void)snprintf(b, sizeof b, "%g", job->sweep_values[j]);
+            if (!strcmp(a, b))
+                return sia_fail(err, SIA_ARGUMENT, "sweep %s: %s stands there twice", job->sweep, a);
+        }
+    return SIA_OK;
+}
+
 /* Seeds outermost: after the first round every scheme has a result. */
 sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *err) {
     *plan = (sia_plan){0};
     int variants = job->sweep ? job->sweep_count : 1;
     if (job->seeds < 1 || job->seeds > 100)
         return sia_fail(err, SIA_ARGUMENT, "seeds %lld: want 1 to 100", (long long)job->seeds);
+    sia_status status = check_values(job, err);
+    if (status) return status;
     plan->parts = sia_alloc((size_t)(job->seeds * variants * job->scheme_count), sizeof *plan->parts);
     if (!plan->parts) return sia_fail_memory(err, sizeof *plan->parts, "study");
-    sia_status status = SIA_OK;
     for (int64_t seed = 0; seed < job->seeds; seed++)
         for (int variant = 0; variant < variants; variant++)
             for (int i = 0; !status && i < job->scheme_count; i++)

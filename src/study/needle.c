@@ -270,24 +270,7 @@ static sia_status begin(state *s, sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------ data */
 
-static bool has_tokenizer(const char *folder) {
-    char *path = sia_folder_path(folder, "tokenizer.json");
-    struct stat info;
-    bool there = path && stat(path, &info) == 0;
-    free(path);
-    return there;
-}
-
-/* The folder that a run's description of its data is to be read from: its own, or that of the study that it is
- * a part of, STUDY/runs/NAME. */
-static sia_status data_home(const char *run, char **home, sia_error *err) {
-    char *above = sia_folder_path(run, "../..");
-    *home = realpath(above && !has_tokenizer(run) && has_tokenizer(above) ? above : run, NULL);
-    free(above);
-    return *home ? SIA_OK : sia_fail_file(err, run);
-}
-
-/* Data that is named from that folder: the copy of the run is elsewhere. */
+/* Data that is named from the folder of the run: its copy is elsewhere. */
 static sia_status absolute(json_t *description, const char *home, sia_error *err) {
     const char *path = json_string_value(json_object_get(description, "path"));
     if (!path || *path == '/') return SIA_OK;
@@ -301,9 +284,9 @@ static sia_status absolute(json_t *description, const char *home, sia_error *err
 
 /* The text of the run, unless that of the last one is the same in the same tokens. */
 static sia_status open_data(state *s, json_t *description, sia_error *err) {
-    char *home, *path = NULL, *text = NULL;
+    char *home = realpath(s->now->path, NULL), *path = NULL, *text = NULL;
     size_t bytes = 0;
-    sia_status status = data_home(s->now->path, &home, err);
+    sia_status status = home ? SIA_OK : sia_fail_file(err, s->now->path);
     if (!status) {
         path = sia_folder_path(home, "tokenizer.json");
         status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)

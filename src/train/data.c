@@ -230,26 +230,20 @@ sia_status sia_corpus_same(sia_comm *comm, const char *what, const sia_corpus *c
 
 /* ------------------------------------------------------------------------------------------------ preparing */
 
-/* A vocabulary that was not asked for follows the tokens, in whole rows of 64. */
-static sia_status fit_vocabulary(sia_settings *settings, const sia_data_source *s, uint32_t tokens,
-                                 sia_error *err) {
+sia_status sia_train_fit_vocabulary(sia_settings *settings, const sia_data_source *s, const sia_corpus *text,
+                                    sia_error *err) {
+    uint32_t tokens = sia_corpus_vocabulary(text);
     if (!s->vocabulary_given) settings->model.vocabulary = (tokens + 63) / 64 * 64;
     if (settings->model.vocabulary >= tokens) return SIA_OK;
     return sia_fail(err, SIA_ARGUMENT, "vocabulary %u: the tokenizer has %u tokens",
                     settings->model.vocabulary, tokens);
 }
 
-static int64_t longest_multiple(const sia_training_settings *t) {
-    int64_t most = 1;
-    for (int i = 0; i < SIA_MAX_LENGTHS && t->multiples[i]; i++)
-        if (t->multiples[i] > most) most = t->multiples[i];
-    return most;
-}
-
 static sia_status prepare_generated(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
                                     const sia_settings *settings, sia_error *err) {
     const sia_training_settings *t = &settings->training;
-    int64_t longest = longest_multiple(t) * settings->model.train_len;
+    int64_t most = sia_multiples_longest(t->multiples),
+            longest = (most ? most : 1) * settings->model.train_len;
     int64_t words = longest + 1 > WORDS ? longest + 1 : WORDS; /* a word is at least a token */
     double wanted = (double)t->steps * (double)t->batch * (double)settings->model.train_len;
     int64_t tokens = wanted > TOKENS_MOST ? TOKENS_MOST : (int64_t)wanted, windows = words / longest;
@@ -303,7 +297,8 @@ static sia_status prepare_text(json_t **description, sia_tokenizer **tokenizer, 
     if (!status) status = pack_text(s, tokenizer, folder, inputs, settings->model.vocabulary, err);
     for (int part = 0; part < SIA_PARTS; part++) sia_inputs_free(&inputs[part]);
     if (status) return status;
-    *description = json_pack("{s:s, s:s, s:s}", "kind", "packed", "path", "data", "from", s->paths[0]);
+    *description =
+        json_pack("{s:s, s:s, s:o}", "kind", "packed", "path", "data", "from", sia_json_text(s->paths[0]));
     return *description ? SIA_OK : sia_fail_memory(err, 64, "description");
 }
 
@@ -411,7 +406,7 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
     if (!status && !description) status = sia_fail_memory(err, 256, "description");
     if (!status) status = sia_train_data_open(d, description, folder, s->threads, err);
     json_decref(description);
-    if (!status) status = fit_vocabulary(settings, s, sia_corpus_vocabulary(d->train), err);
+    if (!status) status = sia_train_fit_vocabulary(settings, s, d->train, err);
     if (status) sia_train_data_close(d);
     return status;
 }

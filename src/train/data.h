@@ -40,6 +40,10 @@ typedef struct sia_data_source {
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *source, const char *folder,
                                   sia_settings *settings, sia_error *err);
 
+/* A vocabulary that was not asked for follows the tokens of the text, in whole rows of 64. */
+sia_status sia_train_fit_vocabulary(sia_settings *settings, const sia_data_source *source,
+                                    const sia_corpus *text, sia_error *err);
+
 /* Whether what was named for a run that is resumed, if anything was, is what it was begun with. */
 sia_status sia_train_data_same(const json_t *description, const sia_data_source *source, sia_error *err);
 

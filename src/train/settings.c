@@ -200,3 +200,19 @@ sia_status sia_multiples_parse(const char *text, int64_t multiples[SIA_MAX_LENGT
                     "lengths '%s': want up to %d multiples of the training length, like 1x,4x,16x", text,
                     SIA_MAX_LENGTHS - 1);
 }
+
+int64_t sia_multiples_longest(const int64_t multiples[SIA_MAX_LENGTHS]) {
+    int64_t most = 0;
+    for (int i = 0; i < SIA_MAX_LENGTHS && multiples[i]; i++)
+        if (multiples[i] > most) most = multiples[i];
+    return most;
+}
+
+sia_status sia_multiples_check(const int64_t multiples[SIA_MAX_LENGTHS], sia_error *err) {
+    int64_t most = sia_multiples_longest(multiples);
+    for (int i = 0; i < SIA_MAX_LENGTHS && multiples[i]; i++)
+        if (most % multiples[i])
+            return sia_fail(err, SIA_ARGUMENT, "length %lldx: want a divisor of the longest, %lldx",
+                            (long long)multiples[i], (long long)most);
+    return SIA_OK;
+}

@@ -56,4 +56,10 @@ sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, 
 /* "1x,4x,16x" to multiples. */
 sia_status sia_multiples_parse(const char *text, int64_t multiples[SIA_MAX_LENGTHS], sia_error *err);
 
+/* The largest; 0 for none. */
+int64_t sia_multiples_longest(const int64_t multiples[SIA_MAX_LENGTHS]);
+
+/* Whether windows of the longest can be cut into whole parts of each other one: the same tokens at every length. */
+sia_status sia_multiples_check(const int64_t multiples[SIA_MAX_LENGTHS], sia_error *err);
+
 #endif

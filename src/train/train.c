@@ -258,10 +258,9 @@ static int show_validation(void *context, const char *phase, double done) {
 static sia_status validate(state *s, sia_error *err) {
     const sia_training_settings *t = &s->settings.training;
     if (!s->windows) return SIA_OK;
-    int64_t most = 1;
+    int64_t most = sia_multiples_longest(t->multiples);
     double losses[SIA_MAX_LENGTHS] = {0};
     json_t *table = json_object();
-    for (int i = 0; t->multiples[i]; i++) most = t->multiples[i] > most ? t->multiples[i] : most;
     sia_status status = SIA_OK;
     for (int i = 0; !status && t->multiples[i]; i++) {
         char name[24];
@@ -291,10 +290,12 @@ static sia_status validate(state *s, sia_error *err) {
 static sia_status validated(const state *s, bool *found, sia_error *err) {
     char *path = sia_folder_path(s->job->folder, "metrics.jsonl"), *text = NULL;
     size_t bytes = 0;
+    bool there = false;
     *found = false;
-    sia_status status =
-        path ? sia_file_read(path, PTRDIFF_MAX, &text, &bytes, err) : sia_fail_memory(err, 16, "path");
-    for (const char *at = text; !status && at < text + bytes;) {
+    /* One that was killed before its first line has no log yet. */
+    sia_status status = path ? sia_file_there(path, &there, err) : sia_fail_memory(err, 16, "path");
+    if (!status && there) status = sia_file_read(path, PTRDIFF_MAX, &text, &bytes, err);
+    for (const char *at = text; !status && at && at < text + bytes;) {
         json_t *json;
         /* A line that is no JSON is no validation either; sia_run_rewind says more of it. */
         status = sia_json_next_line(&json, &at, text + bytes, path, err);
@@ -389,16 +390,12 @@ static sia_status take_weights(sia_model *m, const char *path, sia_error *err) {
     return status;
 }
 
-/* Multiples must divide the longest one, or windows could not be cut into parts. */
 static sia_status make_windows(state *s, sia_error *err) {
     const sia_training_settings *t = &s->settings.training;
-    int64_t most = 0;
-    for (int i = 0; t->multiples[i]; i++) most = t->multiples[i] > most ? t->multiples[i] : most;
+    int64_t most = sia_multiples_longest(t->multiples);
     if (!s->data->val || most == 0 || s->job->fill) return SIA_OK;
-    for (int i = 0; t->multiples[i]; i++)
-        if (most % t->multiples[i])
-            return sia_fail(err, SIA_ARGUMENT, "length %lldx: want a divisor of the longest, %lldx",
-                            (long long)t->multiples[i], (long long)most);
+    sia_status status = sia_multiples_check(t->multiples, err);
+    if (status) return status;
     return sia_windows_create(&s->windows, s->data->val, most * s->batches.length, t->eval_windows, err);
 }
 
@@ -516,11 +513,13 @@ static sia_status write_beginning(state *s, sia_error *err) {
     return sia_comm_agree(s->comm, status, err);
 }
 
-static sia_status make_model(state *s, sia_error *err) {
+/* Weights from elsewhere are for a beginning: a run that was begun has them in its checkpoints. */
+static sia_status make_model(state *s, bool begun, sia_error *err) {
     s->rows = sia_alloc((size_t)(s->batches.sequences * (s->batches.length + 1)), sizeof *s->rows);
     if (!s->rows) return sia_fail_memory(err, 4096, "batch");
     sia_status status = sia_model_create(&s->m, &s->settings.model, s->job->threads, err);
-    if (!status && s->job->initial && is_first(s)) status = take_weights(s->m, s->job->initial, err);
+    if (!status && s->job->initial && !begun && is_first(s))
+        status = take_weights(s->m, s->job->initial, err);
     return status;
 }
 
@@ -529,7 +528,7 @@ static sia_status start(state *s, sia_error *err) {
     char *note = NULL;
     sia_status status = begin(s, &begun, err);
     if (!status) status = sia_comm_broadcast(s->comm, &begun, sizeof begun, 0, err);
-    if (!status) status = sia_comm_agree(s->comm, make_model(s, err), err);
+    if (!status) status = sia_comm_agree(s->comm, make_model(s, begun, err), err);
     if (!status)
         status = sia_trainer_create_ranks(&s->trainer, s->m, &s->settings, s->job->fill ? s->job->fill : fill,
                                           s->job->fill ? s->job->fill_context : s,

@@ -18,7 +18,7 @@ static void check_page(const sia_page *page) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sia_error err;
-    sia_run run = {.name = "run"};
+    sia_report_run run = {.name = "run"};
     const uint8_t *zero = size ? memchr(data, 0, size) : NULL;
     size_t behind = zero ? size - (size_t)(zero - data) - 1 : 0;
     if (zero) size = (size_t)(zero - data);

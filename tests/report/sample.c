@@ -204,7 +204,7 @@ static void write_probe(FILE *f) {
 static void write_metrics(FILE *f) {
     for (int step = 50; step <= 500; step += 50) {
         fprintf(f,
-                "{\"step\":%d,\"loss\":%.4f,\"tokens_per_s\":%.0f,\"rate_matrices\":%.4f,\"gradient_norm\":%."
+                "{\"step\":%d,\"loss\":%.4f,\"tokens_per_s\":%.0f,\"rate_matrix\":%.4f,\"gradient_norm\":%."
                 "3f}\n",
                 step, 3.7 + 3 * exp(-step / 80.0), 15000 + 400 * wobble(step, 0, 0),
                 step < 350 ? 0.02 : 0.02 * (500 - step) / 150.0, 0.5 + 0.2 * wobble(step, 1, 1));

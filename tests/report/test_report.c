@@ -83,7 +83,7 @@ static void sample_pages(void **state) {
                                             "By length and depth",
                                             "Entropy over the distances t to tD",
                                             "Are the logits Gaussian?",
-                                            "This makes it again",
+                                            "The command:",
                                             "sia compare --steps 500 --seeds 3",
                                             "a sample processor",
                                             "optimiser.betas",
@@ -334,6 +334,12 @@ static const command_case cases[] = {
     {"$SIA report sample1 sample2 --out b.html && grep -o 'Loss by length (sample2)' b.html", 0, "sample2"},
     {"mkdir -p only; printf '{\"kind\":\"study\",\"train_len\":4}\\n' > only/compare.jsonl; $SIA report only",
      0, "only/report.html"},
+    /* Two runs of one scheme and seed are two rows. */
+    {"mkdir -p twins; for run in tau-1 tau-10; do printf "
+     "'{\"kind\":\"needle\",\"run\":\"%s\",\"scheme\":\"si+prope\",\"seed\":0,"
+     "\"length\":64,\"train_len\":64,\"count\":10,\"right\":9}\\n' $run; done > twins/needle.jsonl; "
+     "$SIA report --out - twins | grep -o '>tau-1<\\|>tau-10<' | sort -u | tr '\\n' ' '",
+     0, ">tau-10< >tau-1<"},
     {"$SIA report --help", 0, "Examples:\n  sia report study"},
     {"$SIA report", 2, "sia report: want a folder of results"},
     {"$SIA report --out '' sample2", 2, "--out: want the name of a file"},

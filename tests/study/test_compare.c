@@ -118,7 +118,25 @@ static void command_lines(void **state) {
         {"$SIA compare --out x --sweep tau=1,b", 2, "numbers with commas"},
         {"$SIA compare --out x --sweep colour=1 --schemes rope", 2, "'colour': want the name of a number"},
         {"$SIA compare --out x --sweep tau=-1 --schemes rope", 2, "sweep tau=-1: want"},
+        {"$SIA compare --out x --sweep layers=2.5 --schemes rope", 2, "sweep layers=2.5: want whole numbers"},
+        {"$SIA compare --out x --sweep vocabulary=300,400 --schemes rope", 2,
+         "all variants read the same tokens"},
+        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes rope", 2, "sweep tau: 1 stands there twice"},
         {"$SIA compare --out x --lengths 4", 2, "like 1x,4x,16x"},
+        {"$SIA compare --out x --lengths 1x,3x,4x", 2, "length 3x: want a divisor of the longest, 4x"},
+        /* What evaluation needs is looked for before the first training. */
+        {"printf '%s\\n' a b c d e f g h i j k l m n o p q r s t u v w x y z >short.txt; "
+         "$SIA compare --out y short.txt --val short.txt --schemes rope --train-len 4 --tokenizer "
+         "one/tokenizer.json",
+         2, "no document of 65 tokens"},
+        {"ls y/runs | wc -l", 0, "0"},
+        {"$SIA compare --out one --quiet short.txt" SMALL, 2,
+         "short.txt: the run was begun with other files"},
+        {"$SIA compare --out \"it's\" --quiet --schemes rope --layers 1 --width 16 --heads 2 --vocabulary "
+         "300 "
+         "--train-len 16 --batch 2 --steps 2 --eval-windows 2 && grep -o \"out 'it.*'s'\" "
+         "\"it's/compare.jsonl\"",
+         0, "out 'it'\\\\''s'"},
         {"$SIA compare --out x none.txt", 1, "none.txt"},
         {"$SIA compare --out one --steps 9", 2,
          "one: holds a study with layers 1, not 3: name another folder"},

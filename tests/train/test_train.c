@@ -223,6 +223,13 @@ static const command_case refusals[] = {
     {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 2, "matrix_rate 0.02, not 0.01"},
     {"$SIA " TRAIN " --out whole --resume --lengths 1x", 2, "was begun with multiples "},
     {"$SIA train --quiet --resume --out whole && echo done", 0, "done"},
+    /* A kill before the first line leaves a checkpoint without a log; --from is for the beginning. */
+    {"cp -r whole nolog && rm nolog/metrics.jsonl && $SIA train --quiet --resume --out nolog && grep -c "
+     "validation "
+     "nolog/metrics.jsonl",
+     0, "1"},
+    {"$SIA train --quiet --resume --out whole --from absent && echo done", 0, "done"},
+    {"$SIA report whole --out -", 0, "Learning rate of the matrices"},
     {"$SIA train", 2, "want --out RUN"},
     {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2,
      "want --val or --val-fraction, not both"},
