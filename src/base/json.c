@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/harmless.h"
 
 /* jansson needs some ten bytes for each of the file, in the worst case (an array of small numbers) forty. */
@@ -40,6 +41,16 @@ sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t 
     sia_status status = sia_json_load(json, bytes, size, flags, &at);
     if (status == SIA_MEMORY) return sia_fail_memory(err, size, name);
     return status ? sia_fail(err, SIA_FORMAT, "%s: line %d: %s", name, at.line, at.text) : SIA_OK;
+}
+
+sia_status sia_json_read(json_t **json, const char *path, size_t most, sia_error *err) {
+    char *text = NULL;
+    size_t size;
+    *json = NULL;
+    sia_status status = sia_file_read(path, most, &text, &size, err);
+    if (!status) status = sia_json_parse(json, text, size, JSON_REJECT_DUPLICATES, path, err);
+    free(text);
+    return status;
 }
 
 sia_status sia_json_next_line(json_t **json, const char **at, const char *end, const char *name,

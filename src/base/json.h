@@ -25,6 +25,9 @@ sia_status sia_json_load(json_t **json, const char *bytes, size_t size, size_t f
 sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t flags, const char *name,
                           sia_error *err);
 
+/* A file that is one value, of at most `most` bytes; a name that stands twice in an object is an error. */
+sia_status sia_json_read(json_t **json, const char *path, size_t most, sia_error *err);
+
 /* The next line of a log from *at on, which moves behind it; *json is NULL for what is no JSON, such as a line that a
  * crash cut off. SIA_OK, or SIA_MEMORY with a sentence. */
 sia_status sia_json_next_line(json_t **json, const char **at, const char *end, const char *name,

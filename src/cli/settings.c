@@ -7,21 +7,16 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/folder.h"
+#include "base/json.h"
 
 static sia_status load_config(const char *path, json_t **json, sia_error *err) {
-    char *text;
-    size_t bytes;
-    json_error_t at;
-    sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
-    if (status) return status;
-    *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
-    if (!*json)
-        status = sia_fail(err, SIA_FORMAT,
-                          "%s: line %d: %s; want settings in JSON, such as the config.json of a run", path,
-                          at.line, at.text);
-    free(text);
+    sia_error wrong;
+    sia_status status = sia_json_read(json, path, 1 << 20, &wrong);
+    if (status == SIA_FORMAT)
+        return sia_fail(err, SIA_FORMAT, "%s; want settings in JSON, such as the config.json of a run",
+                        wrong.text);
+    if (status && err) *err = wrong;
     return status;
 }
 

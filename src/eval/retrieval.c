@@ -242,6 +242,7 @@ sia_status sia_retrieval_of_model(sia_model *m, const sia_retrieval *r, sia_retr
                             : sia_fail_memory(err, all.vocabulary * sizeof(float), "retrieval");
     for (int i = 0; !status && i < own.threads; i++)
         status = sia_session_create(&all.sessions[i], m, SIA_F32, err);
+    status = sia_comm_agree(r->comm, status, err);
     if (!status) status = sia_retrieval_run(&own, predict_next, &all, result, err);
     for (int i = 0; all.sessions && i < own.threads; i++) sia_session_destroy(all.sessions[i]);
     sia_free(all.sessions);

@@ -20,7 +20,7 @@
 #include "study/compare_plan.h"
 #include "train/model_file.h"
 
-enum { LOG_MOST = 1 << 28 };
+enum { STUDY_MOST = 1 << 20, LOG_MOST = 1 << 28 };
 
 typedef struct study {
     const sia_compare_job *job;
@@ -39,16 +39,6 @@ typedef struct study {
 } study;
 
 /* ------------------------------------------------------------------------------------------------ the folder */
-
-static sia_status read_json(const char *path, json_t **json, sia_error *err) {
-    char *text;
-    size_t bytes;
-    sia_status status = sia_file_read(path, 1 << 20, &text, &bytes, err);
-    if (status) return status;
-    status = sia_json_parse(json, text, bytes, JSON_REJECT_DUPLICATES, path, err);
-    free(text);
-    return status;
-}
 
 /* What must be the same for a study to go on: all but the schemes and the number of seeds. */
 static json_t *budget_json(const study *s) {
@@ -74,7 +64,8 @@ static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err)
 
 static sia_status open_old(study *s, const char *path, sia_error *err) {
     json_t *json = NULL, *budget = budget_json(s);
-    sia_status status = budget ? read_json(path, &json, err) : sia_fail_memory(err, 4096, "study.json");
+    sia_status status =
+        budget ? sia_json_read(&json, path, STUDY_MOST, err) : sia_fail_memory(err, 4096, "study.json");
     if (!status && !json_equal(json_object_get(json, "budget"), budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
                           sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));

@@ -63,18 +63,15 @@ static int tell(state *s, sia_train_event event) {
 /* ------------------------------------------------------------------------------------------------ config.json */
 
 sia_status sia_train_config_read(const char *folder, sia_settings *settings, json_t **data, sia_error *err) {
-    char *path = sia_folder_path(folder, "config.json"), *text = NULL;
-    size_t bytes;
+    char *path = sia_folder_path(folder, "config.json");
     json_t *json = NULL;
     sia_status status =
-        path ? sia_file_read(path, CONFIG_MOST, &text, &bytes, err) : sia_fail_memory(err, 16, "path");
-    if (!status) status = sia_json_parse(&json, text, bytes, JSON_REJECT_DUPLICATES, path, err);
+        path ? sia_json_read(&json, path, CONFIG_MOST, err) : sia_fail_memory(err, 16, "path");
     *settings = (sia_settings){0};
     if (!status) status = sia_settings_read(settings, json, path, err);
     if (!status) status = sia_settings_complete(settings, err);
     if (!status && data) *data = json_incref(json_object_get(json, "data"));
     json_decref(json);
-    free(text);
     free(path);
     return status;
 }
