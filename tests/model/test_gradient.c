@@ -117,7 +117,7 @@ static void gradients(void **state) {
         printf("%-12s loss %.1e  gradients of %d tensors %.1e (%s)  bound %.0e\n", *scheme,
                fabs(loss - wanted) / wanted, sia_model_tensors(m), worst, name, bound);
         assert_true(fabs(loss - wanted) / wanted < 1e-6 && worst < bound);
-        float alone[TOKENS];
+        float alone[TOKENS] = {0};
         forward_losses(m, BATCH, ids, targets, alone);
         for (int i = 0; i < TOKENS; i++) assert_true(fabs(alone[i] - of_token[i]) <= 2e-6 * of_token[i]);
         reference_destroy(&r);
@@ -202,7 +202,7 @@ static void chunks_of_a_batch(void **state) {
     assert_true(LENGTH < sia_loss_rows(&config) && sia_loss_rows(&config) * 3 < ALL);
     sia_model *whole = reference_model(&config, "si", 32, 2), *parts = reference_model(&config, "si", 32, 2);
     uint32_t ids[ALL], targets[ALL];
-    float together[ALL], alone[ALL];
+    float together[ALL] = {0}, alone[ALL] = {0};
     for (uint64_t i = 0; i < ALL; i++) {
         ids[i] = (uint32_t)sia_random_below(5, i, MANY);
         targets[i] = i % 11 == 4 ? SIA_NO_TARGET : (uint32_t)sia_random_below(6, i, MANY);
