@@ -294,9 +294,15 @@ static void tables_and_workspace(void **state) {
 
 static void names(void **state) {
     (void)state;
-    assert_string_equal(sia_status_name(SIA_OK), "ok");
-    assert_string_equal(sia_status_name(SIA_SCHEME), "scheme");
-    assert_string_equal(sia_status_name((sia_status)99), "unknown");
+    static const struct {
+        sia_status status;
+        const char *name;
+    } all[] = {{SIA_OK, "ok"},           {SIA_ARGUMENT, "argument"}, {SIA_SCHEME, "scheme"},
+               {SIA_MEMORY, "memory"},   {SIA_FILE, "file"},         {SIA_FORMAT, "format"},
+               {SIA_STOPPED, "stopped"}, {SIA_BUSY, "busy"},         {SIA_NUMBER, "number"},
+               {SIA_LOST, "lost"},       {(sia_status)99, "unknown"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        assert_string_equal(sia_status_name(all[i].status), all[i].name);
     assert_string_equal(sia_version(), SIA_VERSION);
 }
 

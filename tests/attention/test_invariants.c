@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "position/table.h"
 #include "problem.h"
 
 static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
@@ -317,6 +318,44 @@ static void backward_alone(void **state) {
     }
 }
 
+/* Angles are kept for the first SIA_ROTARY_FINE positions and for every such number of them: the last position of tables
+ * that end beside one. */
+static void ends_of_tables(void **state) {
+    (void)state;
+    for (int64_t blocks = 20; blocks < 60; blocks += 13)
+        for (int64_t length = blocks * SIA_ROTARY_FINE - 1; length <= blocks * SIA_ROTARY_FINE + 1;
+             length++) {
+            assert_true(length > 1024); /* the shortest table */
+            shape s = {1, 1, 16, {.q_len = 3, .k_len = 3, .q_pos = length - 3, .k_pos = length - 3}};
+            problem p = problem_create("rope", s, NULL, 40, 1);
+            problem_oracle(&p, false);
+            problem_forward(&p);
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
+        }
+}
+
+/* Keys are packed 1024 at a time: lengths around that, for several groups in a workspace that is full of NaNs. */
+static void lengths_of_chunks(void **state) {
+    (void)state;
+    const int64_t lengths[] = {1022, 1023, 1024, 1025, 2047, 2048};
+    for (int i = 0; i < 6; i++) {
+        int64_t n = lengths[i];
+        shape s = {2, 2, 8, {.batch = 2, .q_len = 3, .k_len = n, .q_pos = n - 3}};
+        problem p = problem_create("si", s, NULL, 39, 1);
+        problem_oracle(&p, false);
+        size_t bytes = sia_attention_workspace(p.a, s.span, SIA_PASS_FORWARD);
+        unsigned char *work = sia_alloc(bytes + 64, 1);
+        memset(work, 0xff, bytes + 64);
+        sia_forward io = {.q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .lse = p.lse.f};
+        assert_int_equal(sia_attention_forward(p.a, s.span, &io, work, NULL), SIA_OK);
+        assert_true(tensor_error(&p.out) < FORWARD_BOUND && tensor_error(&p.lse) < FORWARD_BOUND);
+        for (size_t j = bytes; j < bytes + 64; j++) assert_int_equal(work[j], 0xff);
+        sia_free(work);
+        problem_destroy(&p);
+    }
+}
+
 static void memory_is_linear(void **state) {
     (void)state;
     sia_attention *a;
@@ -395,6 +434,7 @@ int main(void) {
         cmocka_unit_test(halves_merge),       cmocka_unit_test(nan_stays),
         cmocka_unit_test(extremes),           cmocka_unit_test(strides),
         cmocka_unit_test(borrowed_workspace), cmocka_unit_test(backward_alone),
+        cmocka_unit_test(lengths_of_chunks),  cmocka_unit_test(ends_of_tables),
         cmocka_unit_test(memory_is_linear),   cmocka_unit_test(shared_object),
         cmocka_unit_test(fork_after_use),
     };

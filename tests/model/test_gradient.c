@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "model/training.h"
 #include "problem.h"
 #include "reference.h"
 
@@ -227,6 +228,27 @@ static void chunks_of_a_batch(void **state) {
     sia_model_destroy(parts);
 }
 
+/* A weight of more columns than a block of a gradient has. */
+static void blocks_of_columns(void **state) {
+    (void)state;
+    sia_model_config config = {.layers = 1,
+                               .width = 16,
+                               .heads = 1,
+                               .head_dim = 16,
+                               .hidden = 2 * SIA_GRADIENT_COLUMNS + 40,
+                               .vocabulary = VOCABULARY,
+                               .train_len = 32,
+                               .seed = 8};
+    (void)snprintf(config.scheme, sizeof config.scheme, "si");
+    sia_model *m = reference_model(&config, "si", 32, 2);
+    (void)run(m, false, false, 1);
+    reference r = reference_create(m);
+    for (int i = 0; i < sia_model_tensors(m); i++)
+        if (m->parameters.list[i].columns == config.hidden) assert_true(difference(&r, i) < 5e-6);
+    reference_destroy(&r);
+    sia_model_destroy(m);
+}
+
 /* A batch in which nothing is scored has no gradient, whatever was there before. */
 static void nothing_scored(void **state) {
     (void)state;
@@ -283,10 +305,13 @@ static void first_loss(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),         cmocka_unit_test(same_bits),
-        cmocka_unit_test(blocks_of_a_batch), cmocka_unit_test(chunks_of_a_batch),
-        cmocka_unit_test(nothing_scored),    cmocka_unit_test(each_instruction_set),
-        cmocka_unit_test(first_loss)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),
+                                       cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(blocks_of_a_batch),
+                                       cmocka_unit_test(chunks_of_a_batch),
+                                       cmocka_unit_test(nothing_scored),
+                                       cmocka_unit_test(blocks_of_columns),
+                                       cmocka_unit_test(each_instruction_set),
+                                       cmocka_unit_test(first_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
