@@ -7,7 +7,12 @@
 # One instruction set and no long lengths: the kernels' lines are the same ones.
 set -e
 export SIA_TEST_HASTE=1 SIA_TEST_ISA=avx2
+# The counters lie there from the start, for everyone: some tests run the program as another user than root.
 find "$1" -name '*.gcda' -delete
+find "$1" -name '*.gcno' | sed 's/gcno$/gcda/' | while read -r file; do
+    : >"$file"
+    chmod 666 "$file"
+done
 ctest --test-dir "$1" -E '^install$' $2 >"$1/coverage.log" 2>&1 || { tail -40 "$1/coverage.log"; exit 1; }
 gcovr -r . --object-directory "$1" --filter src/ --exclude src/kernel/oracle --exclude-throw-branches \
     --exclude-unreachable-branches --exclude-directories '.*CompilerIdC.*' --txt "$1/unreached.txt" --csv "$1/coverage.csv" \

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "model/session.h"
 #include "model/tap.h"
+#include "model/validation.h"
 #include "problem.h"
 #include "reference.h"
 
@@ -196,6 +197,9 @@ static void wrong_uses(void **state) {
     REFUSED(sia_model_create(&none, &config, -1, &err), "threads -1: want 0 to 1024");
     assert_null(none);
     REFUSED(sia_model_preset(NULL, &config, &err), "model: want a preset and a place for it, got NULL");
+    config.init = (sia_init)7;
+    REFUSED(sia_model_create(&none, &config, 1, &err), "init: want one of: paper narrow");
+    REFUSED(sia_model_open(&none, NULL, 1, &err), "model: want a place for the result and a path, got NULL");
     memset(config.scheme, 'x', sizeof config.scheme);
     REFUSED(sia_model_create(&none, &config, 1, &err), "scheme: the name has no end");
 
@@ -231,12 +235,39 @@ static void wrong_uses(void **state) {
     sia_training_pick(t, ids, picked); /* without a ring, all of a row */
     assert_memory_equal(picked, ids, sizeof ids);
     sia_training_destroy(t);
+    sia_validation v = {.length = 10, .parts = 3};
+    sia_validation_result result;
+    REFUSED(sia_validate(m, &v, &result, &err), "3 parts: want a divisor of the window's 10 tokens");
+    sia_model_destroy(m);
+}
+
+/* Validation that ranks would share, of which there is one. */
+static void validation_refused(void **state) {
+    (void)state;
+    sia_model *m = model_of("si", 1);
+    sia_corpus *c;
+    sia_windows *w;
+    sia_error err;
+    sia_validation_result result;
+    sia_corpus_config config = {.vocabulary = VOCABULARY, .end_of_text = 0, .scan = 1};
+    const uint16_t text[20] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+    assert_int_equal(sia_corpus_borrow(&c, text, 20, &config, &err), SIA_OK);
+    assert_int_equal(sia_windows_create(&w, c, 8, 0, &err), SIA_OK);
+    sia_validation v = {.windows = w, .length = 8, .parts = 1, .together = 2};
+    REFUSED(sia_validate(m, &v, &result, &err),
+            "context parallel 2 on 1 rank: want a divisor of their number");
+    v.together = 0;
+    assert_int_equal(sia_validate(m, &v, &result, &err), SIA_OK);
+    assert_true(result.tokens == 8 * sia_windows_count(w) && result.loss > 0);
+    sia_windows_destroy(w);
+    sia_corpus_close(c);
     sia_model_destroy(m);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_reference), cmocka_unit_test(threads_and_truncation),
-        cmocka_unit_test(schemes_that_fit), cmocka_unit_test(wrong_uses), cmocka_unit_test(sampling)};
+        cmocka_unit_test(against_reference),  cmocka_unit_test(threads_and_truncation),
+        cmocka_unit_test(schemes_that_fit),   cmocka_unit_test(wrong_uses),
+        cmocka_unit_test(validation_refused), cmocka_unit_test(sampling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
