@@ -196,7 +196,7 @@ typedef struct sia_backward {
 
 typedef enum sia_pass { SIA_PASS_FORWARD, SIA_PASS_BACKWARD } sia_pass;
 
-/* Bytes of workspace for a call; linear in the lengths. 0 for a span that the call would refuse. */
+/* Bytes of workspace for a call, a multiple of 64; linear in the lengths. 0 for a span that the call would refuse. */
 SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, sia_pass pass);
 
 /* out = softmax(L) v, causal.

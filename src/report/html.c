@@ -150,12 +150,6 @@ void sia_html_open(sia_page *page, const char *title) {
 
 void sia_html_close(sia_page *page) { sia_page_add(page, "</main>\n</body>\n</html>\n"); }
 
-void sia_html_section(sia_page *page, const char *id, const char *title) {
-    sia_page_printf(page, "<h2 id=\"%s\">", id);
-    sia_page_escape(page, title);
-    sia_page_add(page, "</h2>\n");
-}
-
 void sia_html_heading(sia_page *page, const char *title) {
     sia_page_add(page, "<h3>");
     sia_page_escape(page, title);

@@ -3,7 +3,7 @@
  * The page around the figures: head and style, sections, tables of data with a download, figures.
  *
  *     sia_html_open(page, "Ten schemes under one budget");
- *     sia_html_section(page, "loss", "Loss by length");
+ *     sia_html_heading(page, "Loss by length");
  *     sia_html_figure_open(page, "Loss against length", "Mean over seeds.");
  *     sia_svg_lines(page, &figure);
  *     sia_html_figure_close(page, &data, "loss.csv");
@@ -48,8 +48,7 @@ void sia_data_csv(const sia_data *data, sia_page *out);
 void sia_html_open(sia_page *page, const char *title);
 void sia_html_close(sia_page *page);
 
-/* <h2 id>, <h3>; the title is escaped, id is ours. */
-void sia_html_section(sia_page *page, const char *id, const char *title);
+/* <h3>; the title is escaped. */
 void sia_html_heading(sia_page *page, const char *title);
 
 /* title and note are escaped; note may be NULL. file: what a download is called. Frees data. */

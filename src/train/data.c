@@ -83,11 +83,13 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
     *d = (sia_train_data){.description = json_deep_copy(description)};
     const char *kind = json_string_value(json_object_get(description, "kind"));
     const char *named = json_string_value(json_object_get(description, "path"));
-    if (!d->description || !kind)
-        return sia_fail(err, SIA_FORMAT, "%s/config.json: no data is described", folder);
-    bool inside = named && named[0] != '/', generated = !strcmp(kind, "generated");
-    if (!generated && !named)
-        return sia_fail(err, SIA_FORMAT, "%s/config.json: the data has no path", folder);
+    bool inside = named && named[0] != '/', generated = kind && !strcmp(kind, "generated");
+    if (description && !d->description) return sia_fail_memory(err, 64, "config.json");
+    if (!kind || (!generated && !named)) {
+        sia_train_data_close(d);
+        return sia_fail(err, SIA_FORMAT, "%s/config.json: %s", folder,
+                        kind ? "the data has no path" : "no data is described");
+    }
     char *path = inside ? sia_folder_path(folder, named) : strdup(named ? named : "");
     char *tokenizer = sia_folder_path(folder, "tokenizer.json");
     sia_status status = path && tokenizer ? SIA_OK : sia_fail_memory(err, strlen(folder) + 16, "path");

@@ -190,6 +190,34 @@ static void nan_is_not_seen_before_it(void **state) {
         }
 }
 
+/* Blocks of 256 positions: as many new ones as there are, at most 16. Their number says what the cache holds. */
+static void bytes_of_blocks(void **state) {
+    (void)state;
+    enum { DIM = 8, STEP = 4096, LENGTH = 16 * STEP };
+    sia_attention *a;
+    sia_attention_config config = {.heads = 1, .head_dim = DIM};
+    assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
+    float *x = calloc((size_t)STEP * DIM, sizeof *x);
+    for (int type = 0; type < 3; type++) {
+        sia_cache *c;
+        assert_int_equal(sia_cache_create(&c, a, types[type].type, NULL), SIA_OK);
+        assert_int_equal(sia_cache_bytes(c), 0);
+        assert_int_equal(sia_cache_append(c, 1, x, x, NULL), SIA_OK);
+        size_t block = sia_cache_bytes(c), element = types[type].type == SIA_F32 ? 4 : 1;
+        assert_true(block >= 2 * element * SIA_CACHE_BLOCK * DIM);
+        assert_int_equal(sia_cache_append(c, 4 * SIA_CACHE_BLOCK, x, x, NULL), SIA_OK);
+        assert_int_equal(sia_cache_bytes(c), 8 * block);
+        assert_int_equal(sia_cache_truncate(c, 0, NULL), SIA_OK);
+        for (int64_t length = STEP; length <= LENGTH; length += STEP) {
+            assert_int_equal(sia_cache_append(c, STEP, x, x, NULL), SIA_OK);
+            assert_int_equal(sia_cache_bytes(c), (size_t)(length / SIA_CACHE_BLOCK) * block);
+        }
+        sia_cache_destroy(c);
+    }
+    free(x);
+    sia_attention_destroy(a);
+}
+
 /* 1,048,576 positions: a few keys and values over and over, the expected sum by the formula. */
 static void million(void **state) {
     (void)state;
@@ -236,12 +264,10 @@ static void million(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
-                                       cmocka_unit_test(every_cut),
-                                       cmocka_unit_test(exact_in_every_type),
-                                       cmocka_unit_test(threads_same_bits),
-                                       cmocka_unit_test(truncate_and_retry),
-                                       cmocka_unit_test(nan_is_not_seen_before_it),
-                                       cmocka_unit_test(million)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme),        cmocka_unit_test(every_cut),
+        cmocka_unit_test(exact_in_every_type), cmocka_unit_test(threads_same_bits),
+        cmocka_unit_test(truncate_and_retry),  cmocka_unit_test(nan_is_not_seen_before_it),
+        cmocka_unit_test(bytes_of_blocks),     cmocka_unit_test(million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,16 @@
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -358,6 +363,37 @@ static void unseen_distances(void **state) {
         }
 }
 
+/* The lowest logit that a float holds, at every distance: the weights are equal, as of any other number. */
+static void lowest(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                   double *bias) {
+    (void)context;
+    (void)head;
+    (void)heads;
+    (void)first;
+    for (int64_t i = 0; i < count; i++) {
+        scale[i] = 1;
+        bias[i] = -(double)FLT_MAX * M_LN2; /* logits are kept to the base 2 */
+    }
+}
+
+static void lowest_logit(void **state) {
+    (void)state;
+    enum { LENGTH = 600, DIM = 8 };
+    sia_attention_config config = {.fill = lowest};
+    FOR_EACH_ISA (kernel)
+        for (int w = 0; w < WAYS; w++) {
+            problem p = problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}},
+                                       &config, 78, 1);
+            memset(p.q.f, 0, (size_t)p.q.count * sizeof(float));
+            for (int64_t i = 0; i < p.v.count; i++) p.v.f[i] = i % 2 ? 1 : 0;
+            attend(&p, &ways[w]);
+            for (int64_t i = 0; i < p.out.count; i++)
+                if (i % 2 ? fabs(p.out.f[i] - 1.0) > ways[w].bound : p.out.f[i] != 0)
+                    fail_msg("%s %s: out is %g", kernel->name, ways[w].name, (double)p.out.f[i]);
+            problem_destroy(&p);
+        }
+}
+
 /* ------------------------------------------------------------------------------------------ lengths */
 
 /* One token sees itself: out = v, lse = its logit, and only v has a gradient. */
@@ -406,12 +442,56 @@ static void length_of_a_million(void **state) {
     problem_destroy(&p);
 }
 
+/* The sanitizers' own memory does not bear a limit. */
+extern void __asan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
+/* The longest length is not refused for its number. Few machines have the memory to go on with it: a child has a limit
+ * on its memory, and arrays that it may not touch. */
+static int longest_in_a_child(bool tables) {
+    sia_attention *a;
+    sia_attention_config config = {.heads = 1, .head_dim = 8, .threads = 1};
+    if (sia_attention_create(&a, "si", &config, NULL)) return 100;
+    struct rlimit most = {1 << 28, 1 << 28}, no_core = {0, 0};
+    float *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (nothing == MAP_FAILED || setrlimit(RLIMIT_AS, &most) || setrlimit(RLIMIT_CORE, &no_core)) return 101;
+    (void)signal(SIGSEGV, SIG_DFL);
+    if (tables) return (int)sia_attention_tables(a, 0, SIA_MAX_POSITION, nothing, nothing, NULL);
+    return (int)sia_attention_reserve(a, SIA_MAX_POSITION, NULL);
+}
+
+static void longest_length(void **state) {
+    (void)state;
+    if (__asan_init || __tsan_init) skip();
+    for (int tables = 0; tables < 2; tables++) {
+        pid_t child = fork();
+        if (child == 0) _exit(longest_in_a_child(tables));
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (tables) /* it began to write */
+            assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+        else
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == SIA_MEMORY);
+    }
+    sia_attention *a;
+    sia_error err;
+    float x[1], y[1];
+    sia_attention_config config = {.heads = 1, .head_dim = 8, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
+    assert_int_equal(sia_attention_reserve(a, SIA_MAX_POSITION + 1, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "length 1073741825: want 1 to 1073741824");
+    assert_int_equal(sia_attention_tables(a, 0, SIA_MAX_POSITION + 1, x, y, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "count 1073741825: want 0 to 1073741824");
+    sia_attention_destroy(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_forward),  cmocka_unit_test(sizes_statistics),
-        cmocka_unit_test(sizes_backward), cmocka_unit_test(not_finite_stays),
-        cmocka_unit_test(learned_scales), cmocka_unit_test(unseen_distances),
-        cmocka_unit_test(length_one),     cmocka_unit_test(length_of_a_million),
+        cmocka_unit_test(sizes_forward),       cmocka_unit_test(sizes_statistics),
+        cmocka_unit_test(sizes_backward),      cmocka_unit_test(not_finite_stays),
+        cmocka_unit_test(learned_scales),      cmocka_unit_test(unseen_distances),
+        cmocka_unit_test(lowest_logit),        cmocka_unit_test(length_one),
+        cmocka_unit_test(length_of_a_million), cmocka_unit_test(longest_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "position/table.h"
 #include "problem.h"
 
 static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
@@ -251,19 +252,28 @@ static void strides(void **state) {
 /* Every byte of a borrowed workspace may hold anything, and none beyond it is touched. */
 static void borrowed_workspace(void **state) {
     (void)state;
-    enum { GUARD = 4096 };
+    enum { GUARD = 4096, FINITE = 0x3e }; /* a NaN that is scaled stays what it is; 0.186 does not */
     FOR_EACH_ISA (kernel) {
-        problem p = problem_create("logn+rope", (shape){2, 1, 40, {.q_len = 130, .k_len = 130}}, NULL, 37, 1);
+        sia_attention_config config = {.threads = 1}; /* whose part is the last */
+        problem p =
+            problem_create("logn+rope", (shape){2, 1, 40, {.q_len = 130, .k_len = 130}}, &config, 37, 1);
         problem_oracle(&p, true);
         size_t bytes[2] = {sia_attention_workspace(p.a, p.shape.span, SIA_PASS_FORWARD),
                            sia_attention_workspace(p.a, p.shape.span, SIA_PASS_BACKWARD)};
         size_t most = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
         unsigned char *work = sia_alloc(most + GUARD, 1);
         for (int pass = 0; pass < 2; pass++) {
-            memset(work, 0xff, most + GUARD); /* NaNs */
+            memset(work, 0xff, bytes[pass]); /* NaNs */
+            memset(work + bytes[pass], FINITE, most + GUARD - bytes[pass]);
             sia_error err;
-            sia_forward f = {
-                .q = p.q.f, .k = p.k.f, .v = p.v.f, .logn = p.s.f, .out = p.out.f, .lse = p.lse.f};
+            sia_forward f = {.q = p.q.f,
+                             .k = p.k.f,
+                             .v = p.v.f,
+                             .logn = p.s.f,
+                             .out = p.out.f,
+                             .lse = p.lse.f,
+                             .entropy = p.entropy.f,
+                             .mass = p.mass.f};
             sia_backward b = {.q = p.q.f,
                               .k = p.k.f,
                               .v = p.v.f,
@@ -278,11 +288,69 @@ static void borrowed_workspace(void **state) {
             sia_status status = pass ? sia_attention_backward(p.a, p.shape.span, &b, work, &err)
                                      : sia_attention_forward(p.a, p.shape.span, &f, work, &err);
             assert_int_equal(status, SIA_OK);
-            for (size_t i = bytes[pass]; i < most + GUARD; i++) assert_int_equal(work[i], 0xff);
+            for (size_t i = bytes[pass]; i < most + GUARD; i++) assert_int_equal(work[i], FINITE);
         }
         assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+        assert_true(tensor_error(&p.entropy) < FORWARD_BOUND && tensor_error(&p.mass) < FORWARD_BOUND);
         assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND);
         assert_true(tensor_error(&p.d_k) < GRADIENT_BOUND);
+        sia_free(work);
+        problem_destroy(&p);
+    }
+}
+
+/* A backward pass needs no forward pass of the same object: its tables grow to the later of the two ends. */
+static void backward_alone(void **state) {
+    (void)state;
+    const shape shapes[] = {{2, 1, 16, {.q_len = 20, .k_len = 30, .q_pos = 5000, .k_pos = 13}},
+                            {2, 1, 16, {.q_len = 20, .k_len = 5000}}};
+    for (int i = 0; i < 2; i++) {
+        problem p = problem_create("si+rope", shapes[i], NULL, 38, 1);
+        problem_oracle(&p, true);
+        problem_forward(&p);
+        sia_attention_config config = *sia_attention_settings(p.a);
+        sia_attention_destroy(p.a);
+        assert_int_equal(sia_attention_create(&p.a, "si+rope", &config, NULL), SIA_OK);
+        problem_backward(&p);
+        assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND && tensor_error(&p.d_k) < GRADIENT_BOUND &&
+                    tensor_error(&p.d_v) < GRADIENT_BOUND);
+        problem_destroy(&p);
+    }
+}
+
+/* Angles are kept for the first SIA_ROTARY_FINE positions and for every such number of them: the last position of tables
+ * that end beside one. */
+static void ends_of_tables(void **state) {
+    (void)state;
+    for (int64_t blocks = 20; blocks < 60; blocks += 13)
+        for (int64_t length = blocks * SIA_ROTARY_FINE - 1; length <= blocks * SIA_ROTARY_FINE + 1;
+             length++) {
+            assert_true(length > 1024); /* the shortest table */
+            shape s = {1, 1, 16, {.q_len = 3, .k_len = 3, .q_pos = length - 3, .k_pos = length - 3}};
+            problem p = problem_create("rope", s, NULL, 40, 1);
+            problem_oracle(&p, false);
+            problem_forward(&p);
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            problem_destroy(&p);
+        }
+}
+
+/* Keys are packed 1024 at a time: lengths around that, for several groups in a workspace that is full of NaNs. */
+static void lengths_of_chunks(void **state) {
+    (void)state;
+    const int64_t lengths[] = {1022, 1023, 1024, 1025, 2047, 2048};
+    for (int i = 0; i < 6; i++) {
+        int64_t n = lengths[i];
+        shape s = {2, 2, 8, {.batch = 2, .q_len = 3, .k_len = n, .q_pos = n - 3}};
+        problem p = problem_create("si", s, NULL, 39, 1);
+        problem_oracle(&p, false);
+        size_t bytes = sia_attention_workspace(p.a, s.span, SIA_PASS_FORWARD);
+        unsigned char *work = sia_alloc(bytes + 64, 1);
+        memset(work, 0xff, bytes + 64);
+        sia_forward io = {.q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .lse = p.lse.f};
+        assert_int_equal(sia_attention_forward(p.a, s.span, &io, work, NULL), SIA_OK);
+        assert_true(tensor_error(&p.out) < FORWARD_BOUND && tensor_error(&p.lse) < FORWARD_BOUND);
+        for (size_t j = bytes; j < bytes + 64; j++) assert_int_equal(work[j], 0xff);
         sia_free(work);
         problem_destroy(&p);
     }
@@ -365,8 +433,10 @@ int main(void) {
         cmocka_unit_test(threads_same_bits),  cmocka_unit_test(chunks_equal_the_whole),
         cmocka_unit_test(halves_merge),       cmocka_unit_test(nan_stays),
         cmocka_unit_test(extremes),           cmocka_unit_test(strides),
-        cmocka_unit_test(borrowed_workspace), cmocka_unit_test(memory_is_linear),
-        cmocka_unit_test(shared_object),      cmocka_unit_test(fork_after_use),
+        cmocka_unit_test(borrowed_workspace), cmocka_unit_test(backward_alone),
+        cmocka_unit_test(lengths_of_chunks),  cmocka_unit_test(ends_of_tables),
+        cmocka_unit_test(memory_is_linear),   cmocka_unit_test(shared_object),
+        cmocka_unit_test(fork_after_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,27 @@ static void test_batch_errors(void **state) {
     sia_corpus_close(c);
 }
 
+/* A corpus that was not looked through has no documents, and one of nothing is refused. */
+static void test_corpus_errors(void **state) {
+    (void)state;
+    sia_corpus *c;
+    sia_windows *w;
+    sia_error err;
+    int64_t first, count;
+    sia_corpus_config config = {.vocabulary = 10, .end_of_text = 9};
+    assert_int_equal(sia_corpus_borrow(&c, NULL, 100, &config, &err), SIA_ARGUMENT);
+    assert_sentence(&err, "a corpus of 100 tokens in memory");
+    assert_int_equal(sia_corpus_borrow(&c, tokens, -1, &config, &err), SIA_ARGUMENT);
+    assert_null(c);
+    OK(sia_corpus_borrow(&c, tokens, 100, &config, &said));
+    assert_int_equal(sia_corpus_end_of_text(c), 9);
+    assert_int_equal(sia_windows_create(&w, c, 10, 0, &err), SIA_ARGUMENT);
+    assert_sentence(&err, "the corpus was not scanned for documents");
+    assert_int_equal(sia_corpus_document(c, 0, &first, &count, &err), SIA_ARGUMENT);
+    assert_sentence(&err, "document 0: the corpus has 0");
+    sia_corpus_close(c);
+}
+
 static const int64_t starts[] = {0, 100, 165, 166, 700};
 
 static void test_windows(void **state) {
@@ -222,7 +243,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation),      cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_ranks_and_purity), cmocka_unit_test(test_batch_errors),
-        cmocka_unit_test(test_windows),          cmocka_unit_test(test_window_parts),
+        cmocka_unit_test(test_corpus_errors),    cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_window_parts),
     };
     return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }

@@ -49,8 +49,9 @@ static void check_sample(const sia_haystack *h, const sia_tokenizer *t, uint64_t
         const sia_needle *needle = &needles[i];
         (void)snprintf(answer + strlen(answer), sizeof answer - strlen(answer), "%s%.15s=%.15s", i ? ";" : "",
                        needle->city, needle->number);
-        (void)snprintf(sentence, sizeof sentence, " The special magic %.15s number is %.15s.", needle->city,
-                       needle->number);
+        (void)snprintf(sentence, sizeof sentence,
+                       h->literal ? " %.15s=%.15s;" : " The special magic %.15s number is %.15s.",
+                       needle->city, needle->number);
         assert_string_equal(decode(t, ids + needle->first, needle->count), sentence);
         (void)snprintf(sentence, sizeof sentence, "%.15s=%.15s", needle->city, needle->number);
         assert_string_equal(decode(t, ids + needle->answer_first, needle->answer_count), sentence);
@@ -95,6 +96,8 @@ static void test_samples(void **state) {
         {.length = 256, .name_cities = true},
         {.length = 256, .name_cities = true, .numbers_only = true},
         {.length = 256, .one_token_a_digit = true},
+        {.length = 256, .literal = true},
+        {.length = 256, .literal = true, .one_token_a_digit = true, .name_cities = true},
         {.length = 128, .needles = 1, .digits = 1, .validation = true},
         {.length = 128, .needles = 1, .digits = 1},
         {.length = 300, .needles = 2, .digits = 4, .name_cities = true, .one_token_a_digit = true},

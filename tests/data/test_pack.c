@@ -9,6 +9,7 @@
 
 #include "data/pack.h"
 #include "data/shard.h"
+#include "text/tokenizer.h"
 
 static sia_tokenizer *tokenizer;
 
@@ -200,6 +201,113 @@ static void test_manifest(void **state) {
         sia_manifest_free(&m);
     }
     free(json);
+}
+
+/* data.json against its shards: a number of tokens, or a token, that is not what it says. */
+static void test_claims(void **state) {
+    (void)state;
+    bool tails;
+    sia_map map;
+    sia_manifest m;
+    sia_corpus *c;
+    sia_error err;
+    write_text("in.txt", "one\n\f\ntwo\n");
+    OK(pack(in_scratch("said"), (sia_pack_options){0}, in_scratch("in.txt"), NULL, &tails));
+    assert_int_equal(sia_corpus_open(&c, in_scratch("said"), &(sia_corpus_config){.part = "val"}, &err),
+                     SIA_FORMAT);
+    assert_sentence(&err, "said: has no part \"val\"");
+    OK(sia_manifest_read(&m, in_scratch("said"), &said));
+    int64_t tokens = m.parts[0].shards[0].tokens;
+
+    m.parts[0].shards[0].tokens = m.parts[0].tokens = tokens + 1;
+    OK(sia_manifest_write(&m, in_scratch("said"), &said));
+    char sentence[100];
+    (void)snprintf(sentence, sizeof sentence, "train_000000.bin: data.json says %d tokens, file holds %d",
+                   (int)tokens + 1, (int)tokens);
+    assert_int_equal(sia_manifest_verify(&m, in_scratch("said"), &err), SIA_FORMAT);
+    assert_sentence(&err, sentence);
+    assert_int_equal(sia_corpus_open(&c, in_scratch("said"), NULL, &err), SIA_FORMAT);
+    assert_sentence(&err, sentence);
+
+    /* A token that the vocabulary does not have, under a checksum that is right. */
+    m.parts[0].shards[0].tokens = m.parts[0].tokens = tokens;
+    char *path = in_scratch("said/train_000000.bin");
+    OK(sia_map_open(&map, path, &said));
+    char *bytes = malloc(map.size);
+    size_t size = map.size;
+    memcpy(bytes, map.bytes, size);
+    sia_map_close(&map);
+    bytes[size - 1] = 2; /* the last token: at least 512 */
+    (void)write_file("said/train_000000.bin", bytes, size);
+    free(bytes);
+    OK(sia_file_sha256(path, m.parts[0].shards[0].sha256, &said));
+    assert_int_equal(sia_manifest_verify(&m, in_scratch("said"), &err), SIA_FORMAT);
+    (void)snprintf(sentence, sizeof sentence, "train_000000.bin: token %d is 5", (int)tokens - 1);
+    assert_sentence(&err, sentence);
+    assert_sentence(&err, "want below 400");
+    sia_manifest_free(&m);
+}
+
+static int stop(void *context, const char *phase, double done) {
+    (void)context, (void)phase, (void)done;
+    return 1;
+}
+
+/* Every pair of bytes is a token: more than a shard can hold. */
+static sia_tokenizer *large_tokenizer(void) {
+    sia_tokenizer *t;
+    OK(sia_vocabulary_create(&t, "large", 256 + 65536 + 1, 0, &said));
+    for (uint32_t i = 0; i < 256 + 65536; i++) {
+        char bytes[2] = {(char)(i < 256 ? i : (i - 256) >> 8), (char)(i - 256)};
+        OK(sia_vocabulary_set(t, i, bytes, i < 256 ? 1 : 2, &said));
+    }
+    OK(sia_vocabulary_set_special(t, 256 + 65536, "<|endoftext|>", &said));
+    OK(sia_vocabulary_finish(t, &said));
+    return t;
+}
+
+/* What cannot be packed is refused before anything is made, and one who stops it finds nothing. */
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        sia_pack_options options;
+        bool val;
+        sia_status status;
+        const char *sentence;
+    } cases[] = {
+        {{.shard_tokens = -1}, false, SIA_ARGUMENT, "shards of -1 tokens: want 1 to"},
+        {{.shard_tokens = SIA_SHARD_MOST + 1}, false, SIA_ARGUMENT, "want 1 to"},
+        {{.val_fraction = 0.51}, false, SIA_ARGUMENT, "a validation part of 0.51: want 0 to 0.5"},
+        {{.val_fraction = -0.1}, false, SIA_ARGUMENT, "a validation part of -0.1: want 0 to 0.5"},
+        {{.val_fraction = 0.0 / 0.0}, false, SIA_ARGUMENT, "want 0 to 0.5"},
+        {{.val_fraction = 0.5}, true, SIA_ARGUMENT, "want a fraction or files, not both"},
+        {{.progress = stop}, false, SIA_STOPPED, "refused was not made"},
+    };
+    bool tails;
+    write_text("in.txt", "one\n\f\ntwo\n");
+    int before = count_entries(scratch);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *val = cases[i].val ? in_scratch("in.txt") : NULL;
+        assert_int_equal(pack(in_scratch("refused"), cases[i].options, in_scratch("in.txt"), val, &tails),
+                         cases[i].status);
+        assert_sentence(&said, cases[i].sentence);
+        assert_int_equal(count_entries(scratch), before);
+    }
+    sia_tokenizer *small = tokenizer;
+    tokenizer = large_tokenizer();
+    assert_int_equal(pack(in_scratch("refused"), (sia_pack_options){0}, in_scratch("in.txt"), NULL, &tails),
+                     SIA_ARGUMENT);
+    assert_sentence(&said, "a vocabulary of 65793: shards hold tokens below 65536");
+    sia_corpus *c;
+    assert_int_equal(sia_corpus_generate(&c, tokenizer, 1, 0, 1, 10, 1, &said), SIA_ARGUMENT);
+    assert_sentence(&said, "a vocabulary of 65793: a corpus has tokens below 65536");
+    sia_tokenizer_close(tokenizer);
+    tokenizer = small;
+    assert_int_equal(count_entries(scratch), before);
+    /* An empty folder is taken. */
+    assert_int_equal(mkdir(in_scratch("free"), 0777), 0);
+    OK(pack(in_scratch("free"), (sia_pack_options){0}, in_scratch("in.txt"), NULL, &tails));
+    assert_string_equal(unpack(in_scratch("free"), "train"), "[one\n][two\n]");
 }
 
 static int lose_folder(void *context, const char *phase, double done) {
@@ -431,8 +539,9 @@ static void test_commands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders), cmocka_unit_test(test_manifest),
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_chunks),  cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders),  cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_claims),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }

@@ -197,6 +197,12 @@ static void failures_have_sentences(void **state) {
     r.haystack.length = 20;
     assert_int_equal(sia_retrieval_run(&r, predict, &o, &result, &err), SIA_ARGUMENT);
     assert_non_null(strstr(err.text, "length 20: the needles, question and answer alone take"));
+    sia_model_config config = {.layers = 1, .width = 16, .heads = 1, .vocabulary = 399, .train_len = 64};
+    sia_model *m;
+    assert_int_equal(sia_model_create(&m, &config, 1, &err), SIA_OK);
+    assert_int_equal(sia_retrieval_of_model(m, &r, &result, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "the tokenizer has 400 tokens, the model 399");
+    sia_model_destroy(m);
     sia_corpus_close(corpus);
     sia_tokenizer_close(tokenizer);
 }

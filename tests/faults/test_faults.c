@@ -27,6 +27,7 @@
 
 #include "base/random.h"
 #include "cli/options.h"
+#include "end_child.h"
 #include "faults.h"
 #include "tree.h"
 
@@ -275,7 +276,8 @@ static int run_apart(const trial *t, size_t plan, uint64_t n, outcome *o) {
         o->descriptors = descriptors() - open;
         o->unsynced = faults_unsynced() - unsynced;
         o->finished = true;
-        _exit(code);
+        faults_disarm();
+        end_child(code);
     }
     if (waitpid(child, &status, 0) != child) abort();
     catch_up();

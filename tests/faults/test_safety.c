@@ -18,6 +18,7 @@
 #include "base/safetensors.h"
 #include "cli/options.h"
 #include "data/manifest.h"
+#include "end_child.h"
 #include "faults.h"
 #include "support.h"
 #include "train/run.h"
@@ -212,7 +213,7 @@ static int run_on_terminal(const char *line) {
         (void)setenv("TERM", "dumb", 1); /* no colours of our own */
         int code = run(copy);
         (void)fflush(NULL);
-        _exit(code);
+        end_child(code);
     }
     size_t used = 0;
     for (ssize_t n;

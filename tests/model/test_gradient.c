@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "model/training.h"
 #include "problem.h"
 #include "reference.h"
 
@@ -83,6 +84,18 @@ static double difference(const reference *r, int which) {
     return worst / most;
 }
 
+/* Losses by a pass without gradients, of `batch` sequences. */
+static void forward_losses(sia_model *m, int64_t batch, const uint32_t *ids, const uint32_t *targets,
+                           float *losses) {
+    sia_training_plan plan = {.batch = batch, .length = LENGTH, .forward_only = true};
+    sia_training *t;
+    sia_error err;
+    if (sia_training_plan_create(&t, m, &plan, &err) || sia_model_pack(m, false, &err) ||
+        sia_training_losses(t, ids, targets, losses, &err))
+        fail_msg("%s", err.text);
+    sia_training_destroy(t);
+}
+
 static void gradients(void **state) {
     (void)state;
     const double bound = 5e-6;
@@ -94,7 +107,8 @@ static void gradients(void **state) {
         reference r = reference_create(m);
         uint32_t ids[TOKENS], targets[TOKENS];
         fill_batch(ids, targets);
-        double wanted = reference_loss(&r, BATCH, LENGTH, ids, targets, NULL), worst = 0;
+        double of_token[TOKENS], wanted = reference_loss(&r, BATCH, LENGTH, ids, targets, of_token),
+                                 worst = 0;
         const char *name = "";
         for (int i = 0; i < sia_model_tensors(m); i++) {
             double error = difference(&r, i);
@@ -104,6 +118,9 @@ static void gradients(void **state) {
         printf("%-12s loss %.1e  gradients of %d tensors %.1e (%s)  bound %.0e\n", *scheme,
                fabs(loss - wanted) / wanted, sia_model_tensors(m), worst, name, bound);
         assert_true(fabs(loss - wanted) / wanted < 1e-6 && worst < bound);
+        float alone[TOKENS] = {0};
+        forward_losses(m, BATCH, ids, targets, alone);
+        for (int i = 0; i < TOKENS; i++) assert_true(fabs(alone[i] - of_token[i]) <= 2e-6 * of_token[i]);
         reference_destroy(&r);
         sia_model_destroy(m);
     }
@@ -175,6 +192,79 @@ static void blocks_of_a_batch(void **state) {
     sia_model_destroy(parts);
 }
 
+/* A vocabulary so large that the logits of a batch are made in several chunks: each loss is what it is in its sequence
+ * alone, which is one chunk, and so is the gradient. */
+static void chunks_of_a_batch(void **state) {
+    (void)state;
+    enum { SEQUENCES = 5, MANY = 200000, ALL = SEQUENCES * LENGTH };
+    sia_model_config config = {
+        .layers = 1, .width = 8, .heads = 1, .head_dim = 8, .hidden = 8, .vocabulary = MANY, .train_len = 32};
+    (void)snprintf(config.scheme, sizeof config.scheme, "si");
+    assert_true(LENGTH < sia_loss_rows(&config) && sia_loss_rows(&config) * 3 < ALL);
+    sia_model *whole = reference_model(&config, "si", 32, 2), *parts = reference_model(&config, "si", 32, 2);
+    uint32_t ids[ALL], targets[ALL];
+    float together[ALL] = {0}, alone[ALL] = {0};
+    for (uint64_t i = 0; i < ALL; i++) {
+        ids[i] = (uint32_t)sia_random_below(5, i, MANY);
+        targets[i] = i % 11 == 4 ? SIA_NO_TARGET : (uint32_t)sia_random_below(6, i, MANY);
+    }
+    forward_losses(whole, SEQUENCES, ids, targets, together);
+    for (int i = 0; i < ALL; i += LENGTH) forward_losses(whole, 1, ids + i, targets + i, alone + i);
+    double sum = 0;
+    for (int i = 0; i < ALL; i++) {
+        assert_true(targets[i] == SIA_NO_TARGET ? together[i] == 0 : together[i] > 0);
+        assert_true(fabsf(together[i] - alone[i]) <= 2e-6f * alone[i]);
+        sum += together[i];
+    }
+    assert_true(fabs(by_sequences(whole, ids, targets, SEQUENCES, SEQUENCES) - sum) < 1e-6 * sum);
+    assert_true(fabs(by_sequences(parts, ids, targets, SEQUENCES, 1) - sum) < 1e-6 * sum);
+    for (int i = 0; i < sia_model_tensors(whole); i++) {
+        const sia_parameter *a = &whole->parameters.list[i], *b = &parts->parameters.list[i];
+        for (int64_t j = 0; j < a->rows * a->columns; j++)
+            if (!(fabsf(a->gradient[j] - b->gradient[j]) <= 1e-5f * (1 + fabsf(a->gradient[j]))))
+                fail_msg("%s: %lld", a->name, (long long)j);
+    }
+    sia_model_destroy(whole);
+    sia_model_destroy(parts);
+}
+
+/* A weight of more columns than a block of a gradient has. */
+static void blocks_of_columns(void **state) {
+    (void)state;
+    sia_model_config config = {.layers = 1,
+                               .width = 16,
+                               .heads = 1,
+                               .head_dim = 16,
+                               .hidden = 2 * SIA_GRADIENT_COLUMNS + 40,
+                               .vocabulary = VOCABULARY,
+                               .train_len = 32,
+                               .seed = 8};
+    (void)snprintf(config.scheme, sizeof config.scheme, "si");
+    sia_model *m = reference_model(&config, "si", 32, 2);
+    (void)run(m, false, false, 1);
+    reference r = reference_create(m);
+    for (int i = 0; i < sia_model_tensors(m); i++)
+        if (m->parameters.list[i].columns == config.hidden) assert_true(difference(&r, i) < 5e-6);
+    reference_destroy(&r);
+    sia_model_destroy(m);
+}
+
+/* A batch in which nothing is scored has no gradient, whatever was there before. */
+static void nothing_scored(void **state) {
+    (void)state;
+    sia_model *m = model_of("si+prope", 2, 2);
+    (void)run(m, false, false, 1);
+    uint32_t ids[TOKENS], targets[TOKENS];
+    fill_batch(ids, targets);
+    for (int i = 0; i < TOKENS; i++) targets[i] = SIA_NO_TARGET;
+    assert_true(by_sequences(m, ids, targets, BATCH, BATCH) == 0);
+    for (int i = 0; i < sia_model_tensors(m); i++) {
+        const sia_parameter *p = &m->parameters.list[i];
+        for (int64_t j = 0; j < p->rows * p->columns; j++) assert_true(p->gradient[j] == 0);
+    }
+    sia_model_destroy(m);
+}
+
 static void each_instruction_set(void **state) {
     (void)state;
     double first = 0;
@@ -215,8 +305,13 @@ static void first_loss(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(same_bits),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),
+                                       cmocka_unit_test(same_bits),
                                        cmocka_unit_test(blocks_of_a_batch),
-                                       cmocka_unit_test(each_instruction_set), cmocka_unit_test(first_loss)};
+                                       cmocka_unit_test(chunks_of_a_batch),
+                                       cmocka_unit_test(nothing_scored),
+                                       cmocka_unit_test(blocks_of_columns),
+                                       cmocka_unit_test(each_instruction_set),
+                                       cmocka_unit_test(first_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

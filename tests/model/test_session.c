@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "model/session.h"
+#include "model/tap.h"
+#include "model/validation.h"
 #include "problem.h"
 #include "reference.h"
 
@@ -172,9 +175,99 @@ static void sampling(void **state) {
     assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.limit = 6}, 0, &id, NULL), SIA_ARGUMENT);
 }
 
+/* What the calls refuse, and with which sentence. */
+static void wrong_uses(void **state) {
+    (void)state;
+    sia_model *m = model_of("si", 1), *none = m;
+    sia_model_config config = *sia_model_settings(m);
+    sia_session *s;
+    sia_training *t;
+    sia_tap *tap;
+    sia_error err;
+    uint32_t ids[LENGTH], targets[LENGTH], picked[LENGTH];
+    float losses[LENGTH], logits[VOCABULARY] = {0};
+    text_of(ids, targets);
+#define REFUSED(call, sentence)                    \
+    do {                                           \
+        assert_int_equal(call, SIA_ARGUMENT);      \
+        assert_string_equal(err.text, (sentence)); \
+    } while (0)
+    REFUSED(sia_model_create(NULL, &config, 1, &err),
+            "model: want a place for the result and a configuration, got NULL");
+    REFUSED(sia_model_create(&none, &config, -1, &err), "threads -1: want 0 to 1024");
+    assert_null(none);
+    REFUSED(sia_model_preset(NULL, &config, &err), "model: want a preset and a place for it, got NULL");
+    config.init = (sia_init)7;
+    REFUSED(sia_model_create(&none, &config, 1, &err), "init: want one of: paper narrow");
+    REFUSED(sia_model_open(&none, NULL, 1, &err), "model: want a place for the result and a path, got NULL");
+    memset(config.scheme, 'x', sizeof config.scheme);
+    REFUSED(sia_model_create(&none, &config, 1, &err), "scheme: the name has no end");
+
+    REFUSED(sia_session_create(NULL, m, SIA_F32, &err),
+            "session: want a place for the result and a model, got NULL");
+    REFUSED(sia_session_create(&s, m, (sia_type)9, &err), "cache type 9: want f32, f16 or i8");
+    assert_int_equal(sia_session_create(&s, m, SIA_F32, &err), SIA_OK);
+    REFUSED(sia_session_feed(s, NULL, 1, NULL, NULL, NULL, &err),
+            "session: want a session and tokens, got NULL");
+    REFUSED(sia_session_feed(s, ids, 1, targets, NULL, NULL, &err),
+            "session: targets and losses go together");
+    REFUSED(sia_session_feed(s, ids, 0, targets, losses, NULL, &err),
+            "0 tokens after 0: want 1 to 1073741824 in all");
+    assert_int_equal(sia_session_feed(s, ids, 3, targets, losses, NULL, &err), SIA_OK);
+    REFUSED(sia_session_feed(s, ids, SIA_MAX_POSITION - 2, NULL, NULL, NULL, &err),
+            "1073741822 tokens after 3: want 1 to 1073741824 in all");
+    REFUSED(sia_session_pretend(s, SIA_MAX_POSITION - 2, 1, &err),
+            "1073741822 tokens after 3: want 1 to 1073741824 in all");
+    assert_int_equal(sia_session_length(s), 3);
+    sia_session_destroy(s);
+    REFUSED(sia_sample(logits, VOCABULARY, NULL, 0, ids, &err),
+            "sample: want logits, settings and a place, got NULL");
+
+    REFUSED(sia_tap_create(&tap, m, 0, &err), "length 0: want 1 to 1073741824");
+    REFUSED(sia_training_create(&t, m, 0, 8, false, &err),
+            "batch of 0 sequences of 8 tokens: want 1 to 1073741824 tokens in all");
+    REFUSED(sia_training_create(&t, m, 1 << 20, 1 << 11, false, &err),
+            "batch of 1048576 sequences of 2048 tokens: want 1 to 1073741824 tokens in all");
+    assert_null(t);
+    assert_int_equal(sia_training_create(&t, m, 2, LENGTH, false, &err), SIA_OK);
+    REFUSED(sia_training_resize(t, 3, &err), "batch of 3 sequences: want 1 to 2");
+    REFUSED(sia_training_resize(t, 0, &err), "batch of 0 sequences: want 1 to 2");
+    sia_training_pick(t, ids, picked); /* without a ring, all of a row */
+    assert_memory_equal(picked, ids, sizeof ids);
+    sia_training_destroy(t);
+    sia_validation v = {.length = 10, .parts = 3};
+    sia_validation_result result;
+    REFUSED(sia_validate(m, &v, &result, &err), "3 parts: want a divisor of the window's 10 tokens");
+    sia_model_destroy(m);
+}
+
+/* Validation that ranks would share, of which there is one. */
+static void validation_refused(void **state) {
+    (void)state;
+    sia_model *m = model_of("si", 1);
+    sia_corpus *c;
+    sia_windows *w;
+    sia_error err;
+    sia_validation_result result;
+    sia_corpus_config config = {.vocabulary = VOCABULARY, .end_of_text = 0, .scan = 1};
+    const uint16_t text[20] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+    assert_int_equal(sia_corpus_borrow(&c, text, 20, &config, &err), SIA_OK);
+    assert_int_equal(sia_windows_create(&w, c, 8, 0, &err), SIA_OK);
+    sia_validation v = {.windows = w, .length = 8, .parts = 1, .together = 2};
+    REFUSED(sia_validate(m, &v, &result, &err),
+            "context parallel 2 on 1 rank: want a divisor of their number");
+    v.together = 0;
+    assert_int_equal(sia_validate(m, &v, &result, &err), SIA_OK);
+    assert_true(result.tokens == 8 * sia_windows_count(w) && result.loss > 0);
+    sia_windows_destroy(w);
+    sia_corpus_close(c);
+    sia_model_destroy(m);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference),
-                                       cmocka_unit_test(threads_and_truncation),
-                                       cmocka_unit_test(schemes_that_fit), cmocka_unit_test(sampling)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_reference),  cmocka_unit_test(threads_and_truncation),
+        cmocka_unit_test(schemes_that_fit),   cmocka_unit_test(wrong_uses),
+        cmocka_unit_test(validation_refused), cmocka_unit_test(sampling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

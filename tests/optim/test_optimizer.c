@@ -527,8 +527,8 @@ static void gradients_of_zero(void **state) {
 static void refusals(void **state) {
     (void)state;
     parameter p = parameter_create("w", 4, 4, SIA_GROUP_MATRIX);
-    sia_optim_config good = sia_optim_config_default(), bad[9];
-    for (int i = 0; i < 9; i++) bad[i] = good;
+    sia_optim_config good = sia_optim_config_default(), bad[12];
+    for (int i = 0; i < 12; i++) bad[i] = good;
     bad[0].rate[2] = -1;
     bad[1].beta1 = 1;
     bad[2].beta2 = NAN;
@@ -538,9 +538,12 @@ static void refusals(void **state) {
     bad[6].clip = -1;
     bad[7].threads = -1;
     bad[8].threads = 1 << 20;
+    bad[9].rank = 1; /* the second of one */
+    bad[10].ranks = -1;
+    bad[11].ranks = 2; /* without a way to add up */
     sia_optimizer *o;
     sia_error err;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 12; i++) {
         assert_int_equal(sia_optimizer_create(&o, &p.t, 1, &bad[i], &err), SIA_ARGUMENT);
         assert_null(o);
     }

@@ -290,6 +290,8 @@ static const struct bad {
      "\"qq\": want an array of pairs"},
     {"metrics.jsonl", "{\"step\":1,\"validation\":[1]}\n", "metrics.jsonl:1: \"validation\": want"},
     {"compare.jsonl", "\x80\n", "compare.jsonl:1: no JSON: "},
+    {"config.json", "{", "config.json:1: no JSON: "},
+    {"config.json", "[]", "config.json: want a JSON object"},
 };
 
 static void bad_input(void **state) {
@@ -298,6 +300,7 @@ static void bad_input(void **state) {
         char path[300], name[32], out[400];
         (void)snprintf(name, sizeof name, "bad%zu", i);
         put(in_folder(name, path), bad_files[i].file, bad_files[i].text);
+        if (!strcmp(bad_files[i].file, "config.json")) put(path, "metrics.jsonl", "{\"step\":1}\n");
         sia_error err = {0};
         const char *folder = path;
         assert_int_equal(sia_report_write(&folder, 1, NULL, &err), SIA_FORMAT);
@@ -306,6 +309,16 @@ static void bad_input(void **state) {
         (void)snprintf(out, sizeof out, "%s/report.html", path);
         assert_int_not_equal(access(out, F_OK), 0);
     }
+}
+
+static void number_of_folders(void **state) {
+    (void)state;
+    sia_error err;
+    assert_int_equal(sia_report_write(NULL, 1, NULL, &err), SIA_ARGUMENT);
+    const char *none = NULL;
+    assert_int_equal(sia_report_write(&none, 0, NULL, &err), SIA_ARGUMENT);
+    assert_non_null(strstr(err.text, "0 folders: want 1 to "));
+    assert_int_equal(sia_report_write(&none, SIA_REPORT_FOLDERS + 1, NULL, &err), SIA_ARGUMENT);
 }
 
 static void too_many_names(void **state) {
@@ -371,9 +384,11 @@ static void missing_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample_pages),   cmocka_unit_test(order_and_marks), cmocka_unit_test(control),
-        cmocka_unit_test(needles),        cmocka_unit_test(means),           cmocka_unit_test(hostile_names),
-        cmocka_unit_test(bad_input),      cmocka_unit_test(too_many_names),  cmocka_unit_test(commands),
+        cmocka_unit_test(sample_pages),   cmocka_unit_test(order_and_marks),
+        cmocka_unit_test(control),        cmocka_unit_test(needles),
+        cmocka_unit_test(means),          cmocka_unit_test(hostile_names),
+        cmocka_unit_test(bad_input),      cmocka_unit_test(number_of_folders),
+        cmocka_unit_test(too_many_names), cmocka_unit_test(commands),
         cmocka_unit_test(missing_values),
     };
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);

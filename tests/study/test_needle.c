@@ -183,12 +183,19 @@ static void other_settings_are_refused(void **state) {
     s.multiples[0] = 4;
     assert_int_equal(sia_needle_run(&job, &said), SIA_ARGUMENT);
     s = *quick();
+    for (int i = 0; i < SIA_MAX_LENGTHS; i++) s.multiples[i] = i + 1;
+    assert_int_equal(sia_needle_run(&job, &said), SIA_ARGUMENT);
+    assert_sentence(&said, "needle: want 1 to ");
+    s = *quick();
     s.samples = 0;
     assert_int_equal(sia_needle_run(&job, &said), SIA_ARGUMENT);
     (void)write_text("whole/needle.jsonl", "{\"kind\":\"study\"}\nnonsense\n");
     s = *quick();
     assert_int_equal(sia_needle_run(&job, &said), SIA_FORMAT);
     assert_sentence(&said, "line 2 is no JSON object");
+    (void)write_text("whole/needle.jsonl", "{\"kind\":\"result\"}\n");
+    assert_int_equal(sia_needle_run(&job, &said), SIA_FORMAT);
+    assert_sentence(&said, "line 1 is not that of a needle study");
 }
 
 int main(void) {

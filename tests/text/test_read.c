@@ -275,6 +275,61 @@ static void test_folders(void **state) {
     json_decref(root);
 }
 
+/* The builder that all readers use: bytes 0 to 255, "th" (256), <|endoftext|> (257), one merge; a change by `step`. */
+static sia_status build(int step, sia_tokenizer **t, sia_error *err) {
+    sia_status status = sia_vocabulary_create(t, "made",
+                                              step == 1   ? SIA_VOCABULARY_MAX + 1
+                                              : step == 9 ? 259
+                                                          : 258,
+                                              1, err);
+    for (uint32_t b = 0; !status && b < 256; b++) {
+        char byte = (char)b;
+        status = sia_vocabulary_set(*t, b, &byte, 1, err);
+    }
+    if (!status && step == 2) status = sia_vocabulary_set(*t, 258, "x", 1, err);
+    if (!status && step == 3) status = sia_vocabulary_set(*t, 256, "x", SIA_TOKENIZER_FILE_MAX, err);
+    if (!status && step != 4)
+        status = sia_vocabulary_set(*t, 256,
+                                    step == 5   ? "a"
+                                    : step == 6 ? "tx"
+                                                : "th",
+                                    step == 5 ? 1 : 2, err);
+    if (!status) status = sia_vocabulary_set_special(*t, 257, SIA_END_OF_TEXT, err);
+    if (!status && step == 9) status = sia_vocabulary_set_special(*t, 258, SIA_END_OF_TEXT, err);
+    if (!status)
+        status = sia_vocabulary_set_merge(*t, step == 10,
+                                          step == 7   ? 258
+                                          : step == 8 ? 257
+                                                      : 't',
+                                          'h', 256, err);
+    return status ? status : sia_vocabulary_finish(*t, err);
+}
+
+static void test_builder(void **state) {
+    (void)state;
+    static const char *const sentences[] = {
+        NULL,
+        "made: 1000001 tokens and 1 merges, want at most 1000000 of each",
+        "made: a token has id 258, want ids below the number of tokens, 258",
+        "made: token 256 is too long",
+        "made: no token has id 256, want ids without gaps",
+        "made: tokens 97 and 256 are the same byte",
+        "made: merge 0 (116, 104) does not give token 256",
+        "made: merge 0 (258, 104 to 256): no such token",
+        "made: merge 0 uses a special token",
+        "made: two tokens are named <|endoftext|>",
+        "made: merge 1 (116, 104 to 256): no such token",
+    };
+    for (int step = 0; step < (int)(sizeof sentences / sizeof *sentences); step++) {
+        sia_tokenizer *t;
+        sia_error err;
+        sia_status status = build(step, &t, &err);
+        assert_int_equal(status, sentences[step] ? SIA_FORMAT : SIA_OK);
+        if (sentences[step]) assert_string_equal(err.text, sentences[step]);
+        sia_tokenizer_close(t);
+    }
+}
+
 /* Bytes as characters: all 256, there and back, and characters that stand for none. */
 static void test_characters(void **state) {
     (void)state;
@@ -297,7 +352,7 @@ static void test_characters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),    cmocka_unit_test(test_cut_off),    cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_folders), cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_folders), cmocka_unit_test(test_characters), cmocka_unit_test(test_builder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

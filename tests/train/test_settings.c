@@ -4,7 +4,9 @@
  * that names the file and what was wanted. */
 #include "support.h"
 
+#include "base/json.h"
 #include "model/config.h"
+#include "train/data.h"
 #include "train/settings.h"
 #include "train/train.h"
 
@@ -226,10 +228,145 @@ static void test_multiples(void **state) {
     }
 }
 
+/* Lengths of evaluation that no position reaches. */
+static void test_lengths(void **state) {
+    (void)state;
+    const int64_t wrong[] = {-1, SIA_MAX_POSITION, INT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        sia_settings s;
+        sia_error err;
+        OK(sia_settings_preset(&s, "tiny", &said));
+        s.training.multiples[0] = wrong[i];
+        assert_int_equal(sia_settings_complete(&s, &err), SIA_ARGUMENT);
+        assert_sentence(&err, "want 1x or more, and at most 2^30 tokens");
+    }
+}
+
+/* What a config.json says of the data, and a folder that has it or not. */
+static void test_descriptions(void **state) {
+    (void)state;
+    static const struct {
+        const char *description;
+        bool tokenizer;
+        sia_status status;
+        const char *sentence;
+    } cases[] = {
+        {"{}", true, SIA_FORMAT, "described/config.json: no data is described"},
+        {"{\"kind\": 7}", true, SIA_FORMAT, "described/config.json: no data is described"},
+        {"{\"kind\": \"packed\"}", true, SIA_FORMAT, "described/config.json: the data has no path"},
+        {"{\"kind\": \"packed\", \"path\": \"data\"}", false, SIA_FILE, "described: no tokenizer.json"},
+        {"{\"kind\": \"packed\", \"path\": \"data\"}", true, SIA_FILE, "described/data"},
+        {"{\"kind\": \"tape\", \"path\": \"data\"}", true, SIA_FORMAT, "data of kind 'tape' is not known"},
+        {"{\"kind\": \"generated\", \"seed\": 1}", true, SIA_FORMAT,
+         "the generated text is not described in full"},
+    };
+    assert_int_equal(mkdir(in_scratch("described"), 0777), 0);
+    sia_tokenizer *tokenizer = small_tokenizer(400);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].tokenizer)
+            OK(sia_tokenizer_save(tokenizer, in_scratch("described/tokenizer.json"), &said));
+        else
+            (void)unlink(in_scratch("described/tokenizer.json"));
+        json_t *json = parse(cases[i].description);
+        sia_train_data d;
+        sia_error err;
+        assert_int_equal(sia_train_data_open(&d, json, in_scratch("described"), 1, &err), cases[i].status);
+        assert_sentence(&err, cases[i].sentence);
+        assert_null(d.description); /* nothing is held */
+        json_decref(json);
+    }
+    sia_tokenizer_close(tokenizer);
+}
+
+/* What a person names and has no meaning is refused, before anything is read. */
+static void test_sources(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_scratch("packed"), 0777), 0);
+    (void)write_text("packed/data.json", "{}");
+    char *two[] = {"a.txt", "b.bin"}, *text[] = {"a.txt"}, *packed[] = {in_scratch("packed")};
+    const struct {
+        sia_data_source source;
+        const char *sentence;
+    } cases[] = {
+        {{.paths = two, .count = 2}, "b.bin: shards stand alone: want one folder or one pattern"},
+        {{.val = "v.txt"}, "val v.txt: generated text has its own text to validate on"},
+        {{.paths = packed, .count = 1, .val = "v.txt"},
+         "val v.txt: a packed folder has its own text to validate on"},
+        {{.fraction_given = true}, "val-fraction: only of text files"},
+        {{.paths = two + 1, .count = 1, .fraction_given = true}, "val-fraction: only of text files"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_settings s;
+        sia_train_data d;
+        sia_error err;
+        OK(sia_settings_preset(&s, "tiny", &said));
+        assert_int_equal(sia_train_data_prepare(&d, &cases[i].source, scratch, &s, &err), SIA_ARGUMENT);
+        assert_sentence(&err, cases[i].sentence);
+        sia_train_data_close(&d);
+    }
+    /* A run goes on with what it was begun with, or with nothing named. */
+    json_t *begun = parse("{\"names\": {\"files\": [\"a.txt\"], \"val\": \"v.txt\"}}");
+    const struct {
+        sia_data_source source;
+        const char *other;
+    } again[] = {
+        {{0}, NULL},
+        {{.paths = text, .count = 1}, NULL},
+        {{.paths = text, .count = 1, .val = "v.txt"}, NULL},
+        {{.paths = two, .count = 2}, "a.txt"},
+        {{.paths = text, .count = 1, .val = "w.txt"}, "w.txt"},
+        {{.tokenizer = "t.json"}, "t.json"},
+    };
+    for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
+        sia_error err;
+        char sentence[100];
+        sia_status status = sia_train_data_same(begun, &again[i].source, &err);
+        assert_int_equal(status, again[i].other ? SIA_ARGUMENT : SIA_OK);
+        if (!again[i].other) continue;
+        (void)snprintf(sentence, sizeof sentence, "%s: the run was begun with other files: leave them out",
+                       again[i].other);
+        assert_sentence(&err, sentence);
+    }
+    json_decref(begun);
+}
+
+/* The first difference, for people; and text that is no UTF-8 as JSON. */
+static void test_json(void **state) {
+    (void)state;
+    static const struct {
+        const char *then, *now, *sentence;
+    } cases[] = {
+        {"{\"a\": 1}", "{\"a\": 2}", "a 1, not 2"},
+        {"{\"a\": {\"b\": 1, \"c\": 2}}", "{\"a\": {\"b\": 1, \"c\": 3}}", "c 2, not 3"},
+        {"{}", "{\"a\": true}", "a nothing, not true"},
+        {"{\"a\": {\"b\": 1}, \"d\": 1}", "{\"a\": {}, \"d\": 2}", "d 1, not 2"},
+        {"{\"a\": 1}", "{}", "other settings"},
+        {"{\"a\": 1}", "{\"a\": \"0123456789012345678901234567890123456789012345678901234567890\"}",
+         "a 1, not something long"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char room[160];
+        json_t *then = parse(cases[i].then), *now = parse(cases[i].now);
+        assert_string_equal(sia_json_difference(then, now, room), cases[i].sentence);
+        json_decref(then);
+        json_decref(now);
+    }
+    json_t *good = sia_json_text("caf\xc3\xa9"), *bad = sia_json_text("a\xff"
+                                                                      "b");
+    assert_string_equal(json_string_value(good), "caf\xc3\xa9");
+    assert_non_null(bad);
+    assert_true(json_string_value(bad)[0] == 'a' && !strchr(json_string_value(bad), '\xff'));
+    json_decref(good);
+    json_decref(bad);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_attention), cmocka_unit_test(test_part),
-        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_cut),       cmocka_unit_test(test_multiples),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_part),       cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_cut),        cmocka_unit_test(test_multiples),
+        cmocka_unit_test(test_lengths),    cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_sources),    cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests_name("settings", tests, scratch_create, scratch_destroy);
 }
