@@ -7,9 +7,9 @@
 #include <jansson.h>
 
 #if defined(__clang__)
-#define CLI_COMPILER __VERSION__ /* names itself */
+#    define CLI_COMPILER __VERSION__ /* names itself */
 #else
-#define CLI_COMPILER "gcc " __VERSION__
+#    define CLI_COMPILER "gcc " __VERSION__
 #endif
 
 /* {"processor", "isa", "threads", "compiler"}; NULL without memory. threads: 0 for all. */
