@@ -14,6 +14,7 @@ find "$1" -name '*.gcno' | sed 's/gcno$/gcda/' | while read -r file; do
     chmod 666 "$file"
 done
 ctest --test-dir "$1" -E '^install$' $2 >"$1/coverage.log" 2>&1 || { tail -40 "$1/coverage.log"; exit 1; }
+find "$1" -name '*.gcda' -empty -delete
 gcovr -r . --object-directory "$1" --filter src/ --exclude src/kernel/oracle --exclude-throw-branches \
     --exclude-unreachable-branches --exclude-directories '.*CompilerIdC.*' --txt "$1/unreached.txt" --csv "$1/coverage.csv" \
     2>"$1/gcovr.log" || { cat "$1/gcovr.log"; exit 1; }

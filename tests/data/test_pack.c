@@ -317,6 +317,21 @@ static int lose_folder(void *context, const char *phase, double done) {
     return system(command);
 }
 
+/* A file that grows between the look at it and its reading. */
+static void test_changed(void **state) {
+    (void)state;
+    sia_inputs inputs = {0};
+    sia_input_text text;
+    sia_error err;
+    OK(sia_inputs_add(&inputs, write_text("in.txt", "one\n"), false, &said));
+    OK(sia_input_open(&inputs.list[0], &text, &said));
+    sia_input_close(&text);
+    (void)write_text("in.txt", "one\ntwo\n");
+    assert_int_equal(sia_input_open(&inputs.list[0], &text, &err), SIA_FILE);
+    assert_sentence(&err, "in.txt: changed while it was read");
+    sia_inputs_free(&inputs);
+}
+
 /* What goes wrong in the temporary folder is told of the one that was asked for. */
 static void test_names(void **state) {
     (void)state;
@@ -539,9 +554,9 @@ static void test_commands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders),  cmocka_unit_test(test_manifest),
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_claims),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders), cmocka_unit_test(test_manifest),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_claims),  cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_chunks),  cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }

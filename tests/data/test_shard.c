@@ -164,6 +164,9 @@ static void test_shard_limits(void **state) {
     OK(sia_shard_create(&w, in_scratch("limits.bin"), &said));
     assert_int_equal(sia_shard_add(w, (uint32_t[]){65536}, 1, &err), SIA_ARGUMENT);
     assert_sentence(&err, "token 65536: a shard holds tokens below 65536");
+    assert_int_equal(sia_shard_add(w, NULL, (size_t)SIA_SHARD_MOST + 1, &err),
+                     SIA_ARGUMENT); /* before it is read */
+    assert_sentence(&err, "a shard of more than 2147483647 tokens");
     sia_shard_abandon(w);
     assert_false(exists(in_scratch("limits.bin")));
 }

@@ -243,10 +243,17 @@ static const command_case refusals[] = {
      "batch 6: want a multiple of micro_batch, 4"},
     {"rm -rf x; $SIA train --out x --quiet --warmup 400 --steps 500 --cooldown 0.5", 2, "warm"},
     {"rm -rf x; $SIA train --out x --quiet absent.txt", 1, "absent.txt: No such file"},
+    {"rm -rf x; $SIA train --out x --quiet 'absent/*.bin'", 1, "absent/*.bin: a folder could not be read"},
     {"rm -rf x; $SIA train --out x --quiet --config absent.json", 1, "absent.json: No such file"},
     {"rm -rf x; : > empty.txt; $SIA train --out x --quiet empty.txt", 1, "no text"},
     {"rm -rf x; $SIA train --out x --quiet --train-len 1000000 text.txt --vocabulary 300", 2,
      "too few for a sequence of 1000000"},
+    {"rm -rf x; $SIA train --out x --quiet --tokenizer whole/tokenizer.json --vocabulary 299 text.txt", 2,
+     "vocabulary 299: the tokenizer has 300 tokens"},
+    {"$SIA train 'whole/data/train_*.bin' --quiet --out bare --layers 1 --width 16 --heads 2 --train-len 16 "
+     "--steps 1 "
+     "--batch 1 && $SIA eval bare",
+     2, "bare: was trained without validation text: name one with --data"},
     {"rm -rf x; $SIA train --out x --quiet --from absent", 1, "absent"},
     {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
      "300 text.txt",
