@@ -319,22 +319,28 @@ static sia_status prepare_packed(json_t **description, sia_tokenizer **tokenizer
 }
 
 /* A pattern stays one; the folder before its last slash is made absolute. */
-static char *absolute_pattern(const char *pattern) {
+static sia_status absolute_pattern(const char *pattern, char **joined, sia_error *err) {
     const char *slash = strrchr(pattern, '/');
     char *folder = slash ? strndup(pattern, slash == pattern ? 1 : (size_t)(slash - pattern)) : strdup(".");
     char *absolute = folder ? realpath(folder, NULL) : NULL;
-    char *joined = absolute ? sia_folder_path(absolute, slash ? slash + 1 : pattern) : NULL;
+    sia_status status = absolute ? SIA_OK : sia_fail_file(err, folder ? folder : pattern);
+    if (!status && !(*joined = sia_folder_path(absolute, slash ? slash + 1 : pattern)))
+        status = sia_fail_memory(err, strlen(pattern), "path");
     free(folder);
     free(absolute);
-    return joined ? joined : strdup(pattern);
+    return status;
 }
 
 static sia_status prepare_shards(json_t **description, const sia_data_source *s, sia_error *err) {
-    char *train = absolute_pattern(s->paths[0]), *val = s->val ? absolute_pattern(s->val) : NULL;
-    *description = json_pack("{s:s, s:s, s:s*}", "kind", "shards", "path", train, "val", val);
+    char *train = NULL, *val = NULL;
+    sia_status status = absolute_pattern(s->paths[0], &train, err);
+    if (!status && s->val) status = absolute_pattern(s->val, &val, err);
+    if (!status) *description = json_pack("{s:s, s:s, s:s*}", "kind", "shards", "path", train, "val", val);
+    if (!status && !*description)
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
     free(train);
     free(val);
-    return *description ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
+    return status;
 }
 
 static bool is_packed(const char *path) {
