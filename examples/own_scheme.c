@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A scheme of your own, without touching the library: fill two tables by distance. Here attention fades by a
- * power law, bias = -c ln(1 + t). */
+ * power law, bias = -c ln(1 + t), with a c of its own for each head. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
