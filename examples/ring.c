@@ -124,7 +124,7 @@ int main(int count, char **arguments) {
     unsigned seed = 1; /* the same numbers on every rank, between -1 and 1 */
     for (array i = Q; i <= D_OUT; i++)
         for (int j = 0; j < LENGTH * ROW; j++) {
-            seed = seed * 1664525u + 1013904223u;
+            seed = (unsigned)(seed * 1664525ull + 1013904223);
             whole[i][j] = (float)(seed >> 8) / (1 << 23) - 1;
         }
 

@@ -258,7 +258,8 @@ static sia_tokenizer *large_tokenizer(void) {
     sia_tokenizer *t;
     OK(sia_vocabulary_create(&t, "large", 256 + 65536 + 1, 0, &said));
     for (uint32_t i = 0; i < 256 + 65536; i++) {
-        char bytes[2] = {(char)(i < 256 ? i : (i - 256) >> 8), (char)(i - 256)};
+        uint32_t pair = i < 256 ? i << 8 : i - 256;
+        char bytes[2] = {(char)(pair >> 8), (char)(pair & 0xff)};
         OK(sia_vocabulary_set(t, i, bytes, i < 256 ? 1 : 2, &said));
     }
     OK(sia_vocabulary_set_special(t, 256 + 65536, "<|endoftext|>", &said));

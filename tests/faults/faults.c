@@ -22,6 +22,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/wrap.h"
+
 // The linker's own names: nothing else could be called like that. NOLINTBEGIN(bugprone-reserved-identifier)
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t size);
@@ -106,7 +108,9 @@ static struct {
 static size_t live, live_bytes, peak_bytes, largest;
 static char gone; /* the address that marks a slot whose block was freed */
 
-static size_t slot_of(const void *block) { return ((uintptr_t)block >> 4) * 0x9e3779b97f4a7c15u >> 46; }
+SIA_WRAPS static size_t slot_of(const void *block) {
+    return ((uintptr_t)block >> 4) * 0x9e3779b97f4a7c15u >> 46;
+}
 
 static void remember(void *block, size_t bytes) {
     if (!block) return;
