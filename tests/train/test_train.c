@@ -223,6 +223,12 @@ static const command_case refusals[] = {
     {"$SIA " TRAIN " --out whole --resume --matrix-rate 0.01", 2, "matrix_rate 0.02, not 0.01"},
     {"$SIA " TRAIN " --out whole --resume --lengths 1x", 2, "was begun with multiples "},
     {"$SIA train --quiet --resume --out whole && echo done", 0, "done"},
+    /* A name of any bytes. */
+    {"bad=$(printf 'b\\377d.txt'); cp text.txt \"$bad\"; $SIA train \"$bad\" --quiet --out bytes "
+     "--vocabulary 300 --layers 1 "
+     "--width 16 --heads 2 --train-len 16 --batch 2 --steps 1 --lengths 1x && grep -c '\"from\": "
+     "\"b?d.txt\"' bytes/config.json",
+     0, "1"},
     /* A kill before the first line leaves a checkpoint without a log; --from is for the beginning. */
     {"cp -r whole nolog && rm nolog/metrics.jsonl && $SIA train --quiet --resume --out nolog && grep -c "
      "validation "
