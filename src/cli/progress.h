@@ -34,8 +34,8 @@ typedef struct cli_progress {
 void cli_progress_start(cli_progress *progress, const char *what, double total, const char *unit,
                         double scale);
 void cli_progress_update(cli_progress *progress, double done);
-void cli_progress_clear(
-    cli_progress *progress); /* makes room for other words; the next update draws it again */
+/* Makes room for other words; the next update draws it again. */
+void cli_progress_clear(cli_progress *progress);
 void cli_progress_end(cli_progress *progress); /* takes the line away; may be called again */
 
 /* A line whose words change with the phase of the work. */

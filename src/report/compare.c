@@ -73,7 +73,7 @@ static void table_cell(sia_page *page, const sia_comparison *c, const sia_gather
         return;
     }
     bool equal = best && g->mean[at] == best->mean[sia_gathered_at(best, length)];
-    bool close = best && !equal && near(sia_group_difference(g, best, length));
+    bool close = best && !equal && near(sia_gathered_difference(g, best, length));
     sia_page_printf(page, "<td class=\"n%s\">", equal ? " best" : "");
     sia_page_number(page, g->mean[at], 3);
     if (isfinite(g->error[at])) {
@@ -225,7 +225,7 @@ static void lead_best(sia_page *lead, const sia_comparison *c) {
     sia_page_escape(lead, next->name);
     sia_page_add(lead, " with ");
     lead_value(lead, next, length);
-    sia_difference d = sia_group_difference(next, best, length);
+    sia_difference d = sia_gathered_difference(next, best, length);
     if (isfinite(d.error))
         sia_page_printf(lead, ", %s two standard errors of the difference away",
                         sia_difference_clear(d) ? "more than" : "no more than");

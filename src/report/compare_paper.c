@@ -66,7 +66,7 @@ static void judge(order *o, sia_page *clear, sia_data *data, const sia_compariso
     double length = multiples[column] * c->train_len;
     const sia_gathered *ours_a = find(c, paper[a].scheme), *ours_b = find(c, paper[b].scheme);
     if (!ours_a || !ours_b) return;
-    sia_difference d = sia_group_difference(ours_a, ours_b, length);
+    sia_difference d = sia_gathered_difference(ours_a, ours_b, length);
     if (!isfinite(d.value)) return;
     o->pairs++;
     if (d.value <= 0) return;
@@ -191,8 +191,8 @@ void sia_compare_paper(sia_report *r, const sia_comparison *c) {
 
 static void say_share(sia_page *page, const sia_comparison *c, double length, const sia_gathered *plain,
                       const sia_gathered *sharp, const sia_gathered *si) {
-    sia_difference lead = sia_group_difference(plain, si, length);
-    sia_difference part = sia_group_difference(plain, sharp, length);
+    sia_difference lead = sia_gathered_difference(plain, si, length);
+    sia_difference part = sia_gathered_difference(plain, sharp, length);
     char text[96];
     if (!isfinite(lead.value) || !isfinite(part.value)) return;
     sia_page_printf(page, "<li>At %s: ", sia_length_text(c, length, text));

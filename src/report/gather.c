@@ -140,7 +140,7 @@ int sia_gathered_at(const sia_gathered *group, double x) {
     return -1;
 }
 
-sia_difference sia_group_difference(const sia_gathered *a, const sia_gathered *b, double x) {
+sia_difference sia_gathered_difference(const sia_gathered *a, const sia_gathered *b, double x) {
     int i = sia_gathered_at(a, x), j = sia_gathered_at(b, x);
     if (i < 0 || j < 0) return (sia_difference){NAN, NAN};
     return (sia_difference){a->mean[i] - b->mean[j], hypot(a->error[i], b->error[j])};

@@ -62,7 +62,7 @@ int sia_gathered_at(const sia_gathered *group, double x);
 typedef struct sia_difference {
     double value, error;
 } sia_difference;
-sia_difference sia_group_difference(const sia_gathered *a, const sia_gathered *b, double x);
+sia_difference sia_gathered_difference(const sia_gathered *a, const sia_gathered *b, double x);
 
 /* Whether a difference is more than two standard errors; false where there are none. */
 bool sia_difference_clear(sia_difference d);

@@ -225,17 +225,14 @@ static double training_share(const sia_part *p) { return 1 / (1 + 0.1 * p->schem
 
 static int train_hook(void *context, const sia_train_event *e) {
     worker *w = context;
-    bool moves = e->kind == SIA_TRAIN_STEP || e->kind == SIA_TRAIN_VALIDATING;
     if (e->kind == SIA_TRAIN_STARTED) w->whole = e->step == 0;
     pthread_mutex_lock(&w->s->lock);
-    if (!moves) {
-        int stopping = w->s->stopping;
-        pthread_mutex_unlock(&w->s->lock);
-        return stopping;
+    int stop = w->s->stopping;
+    if (e->kind == SIA_TRAIN_STEP || e->kind == SIA_TRAIN_VALIDATING) {
+        w->p->done = training_share(w->p) * (double)e->step / (double)w->p->settings.training.steps;
+        stop =
+            tell(w->s, (sia_compare_event){.running = w->p->name, .loss = e->result ? e->result->loss : 0});
     }
-    w->p->done = training_share(w->p) * (double)e->step / (double)w->p->settings.training.steps;
-    int stop =
-        tell(w->s, (sia_compare_event){.running = w->p->name, .loss = e->result ? e->result->loss : 0});
     pthread_mutex_unlock(&w->s->lock);
     return stop;
 }

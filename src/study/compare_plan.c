@@ -46,8 +46,8 @@ static sia_part *find_part(sia_plan *plan, const char *name) {
 
 static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const char *scheme, int variant,
                            uint64_t seed, sia_error *err) {
-    char trained[SIA_SCHEME_NAME], canonical[SIA_SCHEME_NAME], text[SIA_PART_VARIANT] = "",
-                                                               name[SIA_PART_NAME];
+    char trained[SIA_SCHEME_NAME], canonical[SIA_SCHEME_NAME];
+    char text[SIA_PART_VARIANT] = "", name[SIA_PART_NAME];
     sia_scheme slots;
     sia_status status = sia_trained_scheme(scheme, trained, err);
     if (!status) status = sia_scheme_parse(scheme, &slots, err);

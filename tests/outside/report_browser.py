@@ -172,7 +172,7 @@ def check_look(work, page):
 
 
 def check_parts(dom):
-    """Every figure has axes or cells, its data beside it, and a name that a reader of the screen can say."""
+    """Figures and tables are there, and each figure has its data."""
     figures = re.findall(r"<figure.*?</figure>", dom, re.S)
     tables = re.findall(r"<table.*?</table>", dom, re.S)
     check("%d figures, each drawn" % len(figures), figures and all("<svg" in f for f in figures))
