@@ -23,71 +23,95 @@ _Static_assert(GQ % MR == 0 && GK % NR == 0 && GK % MR == 0, "blocks are whole t
 
 static size_t gradient_floats(void) { return 2 * GQ * GK; }
 
-/* p and ds of MR queries and the NR keys of one panel. */
-NOINLINE void gradient_tile(const sia_gradient *g, int64_t row, int64_t j, float *p, float *ds) {
+/* For MR queries and the keys of `panels` panels: exponents of the weights, and from dp and the weights ds. */
+NOINLINE void exponents_strip(const sia_gradient *g, int64_t row, int64_t panels, float *p) {
     int d = g->head_dim;
-    int64_t t = g->offset + row - j;
-    const float *scale = g->scale - t, *bias = g->bias - t;
+    int64_t t = g->offset + row, panel = (int64_t)d * NR;
+    const float *q = g->q + row * NR, *k = g->k_t, *scale = g->scale - t, *bias = g->bias - t;
+    const float *lse = g->lse + row;
     tile c;
-    tile_zero(&c);
-    tile_from_panels(&c, d, g->q + row * NR, GQ * NR, g->k_t + j * d);
-    FOR_ROWS({
-        vf lse = vdup(g->lse[row + r]);
-        FOR_VECTORS({
-            vf l = vfma(vload(scale + v * VW - r), c.sum[r][v], vload(bias + v * VW - r));
-            vstore(p + r * GK + v * VW, vexp2(vmin(vzero(), l - lse)));
-        })
-    })
-    tile_zero(&c);
-    tile_from_panels(&c, d, g->d_out + row * NR, GQ * NR, g->v_t + j * d);
-    FOR_ROWS({
-        vf delta = vdup(g->delta[row + r]);
-        FOR_VECTORS({
-            vf weight = vload(p + r * GK + v * VW);
-            vstore(ds + r * GK + v * VW, (c.sum[r][v] - delta) * weight * vload(scale + v * VW - r));
-        })
-    })
+    TILE_CHAIN(&c, panels, q, 0, NR, k, panel, tile_from_panels(&c, d, q, GQ * NR, k),
+               vf shift = vdup(lse[r]);
+               FOR_VECTORS(vf l = vfma(vload(scale + v * VW - r), c.sum[r][v], vload(bias + v * VW - r));
+                           vstore(p + r * GK + v * VW, vmin(vzero(), l - shift));),
+               (scale += NR, bias += NR, p += NR))
+}
+
+NOINLINE void differences_strip(const sia_gradient *g, int64_t row, int64_t panels, const float *p,
+                                float *ds) {
+    int d = g->head_dim;
+    int64_t panel = (int64_t)d * NR;
+    const float *d_out = g->d_out + row * NR, *v_t = g->v_t, *scale = g->scale - (g->offset + row);
+    const float *delta = g->delta + row;
+    tile c;
+    TILE_CHAIN(&c, panels, d_out, 0, NR, v_t, panel, tile_from_panels(&c, d, d_out, GQ * NR, v_t),
+               vf shift = vdup(delta[r]);
+               FOR_VECTORS(vf weight = vload(p + r * GK + v * VW) * vload(scale + v * VW - r);
+                           vstore(ds + r * GK + v * VW, (c.sum[r][v] - shift) * weight);),
+               (scale += NR, p += NR, ds += NR))
+}
+
+/* All rows side by side: one exponential is a chain of instructions that wait for each other. */
+INLINE void exponentials_strip(float *p, int64_t columns) {
+    for (int64_t j = 0; j < columns; j += VW, p += VW) FOR_ROWS(vstore(p + r * GK, vexp2(vload(p + r * GK)));)
 }
 
 static void gradient_weights(const sia_gradient *g) {
-    float *p = g->weights, *ds = p + GQ * GK;
     for (int64_t row = 0; row < g->q_rows; row += MR) {
         int64_t last = g->offset + row + MR; /* keys that the last row of the strip sees */
         if (last > g->k_rows) last = g->k_rows;
-        for (int64_t j = 0; j < last; j += NR) gradient_tile(g, row, j, p + row * GK + j, ds + row * GK + j);
+        if (last <= 0) continue;
+        int64_t panels = (last + NR - 1) / NR;
+        float *p = g->weights + row * GK, *ds = p + GQ * GK;
+        exponents_strip(g, row, panels, p);
+        exponentials_strip(p, panels * NR);
+        differences_strip(g, row, panels, p, ds);
     }
 }
 
-/* MR queries and NR columns of dq. */
-NOINLINE void query_tile(const float *ds, const float *k, int64_t limit, int64_t k_rows, float *out,
-                         int64_t width, bool first) {
+/* MR queries of dq. */
+NOINLINE void query_strip(const float *ds, const float *k, int64_t limit, int64_t k_rows, float *out,
+                          int64_t width, bool first) {
     tile sum;
-    tile_zero(&sum);
-    tile_by_rows_causal(&sum, limit, k_rows, ds, GK, k);
-    if (first)
-        tile_store(&sum, out, width);
-    else
-        tile_add(&sum, out, width);
+    if (limit < 1) { /* row 0 sees nothing */
+        for (int64_t c = 0; c < width; c += NR, k += NR * GK, out += NR) {
+            tile_zero(&sum);
+            tile_by_rows_causal(&sum, limit, k_rows, ds, GK, k);
+            FOR_ROWS(if (first) tile_row_store(&sum, r, out + r * width);
+                     else tile_row_add(&sum, r, out + r * width);)
+        }
+        return;
+    }
+    TILE_CHAIN(&sum, width / NR, ds, 0, GK, k, NR * GK,
+               tile_by_rows_causal(&sum, limit - 1, k_rows - 1, ds + 1, GK, k + NR),
+               if (first) tile_row_store(&sum, r, out + r * width);
+               else tile_row_add(&sum, r, out + r * width), out += NR)
 }
 
-/* MR keys and NR columns of dv or dk: out += a^T b, from the first query that sees the key. */
-NOINLINE void key_tile(const float *a, const float *b, int64_t first, int64_t q_rows, float *out,
-                       int64_t width) {
+/* MR keys of dv or dk: out += a^T b, from the first query that sees the key. */
+NOINLINE void key_strip(const float *a, const float *b, int64_t first, int64_t q_rows, float *out,
+                        int64_t width) {
+    int64_t full = first + MR - 1 < 0 ? 0 : first + MR - 1;
     tile sum;
-    tile_zero(&sum);
-    tile_by_columns_causal(&sum, first, q_rows, a, GK, b);
-    tile_add(&sum, out, width);
+    if (full >= q_rows) { /* no query sees all of the keys */
+        for (int64_t c = 0; c < width; c += NR, b += NR * GQ, out += NR) {
+            tile_zero(&sum);
+            tile_by_columns_causal(&sum, first, full, false, q_rows, a, GK, b);
+            FOR_ROWS(tile_row_add(&sum, r, out + r * width);)
+        }
+        return;
+    }
+    const float *a_full = a + full * GK, *b_full = b + full * NR;
+    TILE_CHAIN(&sum, width / NR, a_full, 0, 1, b_full, NR * GQ,
+               tile_by_columns_causal(&sum, first, full, true, q_rows, a, GK, b_full - full * NR),
+               tile_row_add(&sum, r, out + r * width), out += NR)
 }
 
 static void gradient_q(const sia_gradient *g, bool first) {
     const float *ds = g->weights + GQ * GK;
     int64_t width = (g->head_dim + NR - 1) / NR * NR;
-    for (int64_t row = 0; row < g->q_rows; row += MR) {
-        int64_t limit = g->offset + row + 1;
-        for (int64_t c = 0; c < width; c += NR)
-            query_tile(ds + row * GK, g->k + c * GK, limit, g->k_rows, g->d_q + row * width + c, width,
-                       first);
-    }
+    for (int64_t row = 0; row < g->q_rows; row += MR)
+        query_strip(ds + row * GK, g->k, g->offset + row + 1, g->k_rows, g->d_q + row * width, width, first);
 }
 
 static void gradient_kv(const sia_gradient *g) {
@@ -96,10 +120,8 @@ static void gradient_kv(const sia_gradient *g) {
     for (int64_t key = 0; key < g->k_rows; key += MR) {
         int64_t first = key - g->offset; /* the first query that sees this key */
         if (first >= g->q_rows) break;
-        for (int64_t c = 0; c < width; c += NR) {
-            key_tile(p + key, g->d_out + c * GQ, first, g->q_rows, g->d_v + key * width + c, width);
-            key_tile(ds + key, g->q + c * GQ, first, g->q_rows, g->d_k + key * width + c, width);
-        }
+        key_strip(p + key, g->d_out, first, g->q_rows, g->d_v + key * width, width);
+        key_strip(ds + key, g->q, first, g->q_rows, g->d_k + key * width, width);
     }
 }
 

@@ -58,54 +58,77 @@ static void softmax_begin(sia_softmax *s) {
     if (s->statistics) memset(st.moment, 0, sizeof(float) * BQ * (1 + SIA_DECADES));
 }
 
-/* Where a tile stands. scale and bias point at the distance of row 0 and the first key; a row down is one
- * distance more, an element less. Row r sees the first limit + r keys of the tile, and at most `most`. */
-typedef struct place {
+/* One strip of MR queries and one block of keys. */
+typedef struct strip {
+    int d;
+    int64_t row, n;  /* the strip's first row; keys of the block */
+    int64_t t;       /* distance of row 0 and column 0 */
+    int64_t limit;   /* columns that row 0 sees; each row down sees one more */
+    int64_t columns; /* columns that any row sees, in whole panels */
     const float *q, *k, *scale, *bias;
-    int64_t limit, most;
-} place;
+} strip;
 
-INLINE vf logits_of(const place *at, const tile *c, int r, int v, bool masked) {
-    vf l = vfma(vload(at->scale + v * VW - r), c->sum[r][v], vload(at->bias + v * VW - r));
-    if (!masked) return l;
-    int32_t sees = (int32_t)(at->limit + r < at->most ? at->limit + r : at->most);
-    return vselect(viota() + v * VW < sees, l, vdup(-INFINITY));
+/* Row r of a tile of logits. scale and bias point at the distance of row 0 and the tile's first key; a row
+ * down is one distance more, an element less. */
+INLINE void logits_row(const tile *c, int r, const float *scale, const float *bias, float *out) {
+    FOR_VECTORS(
+        vstore(out + v * VW, vfma(vload(scale + v * VW - r), c->sum[r][v], vload(bias + v * VW - r)));)
 }
 
-/* Logits of a tile, and the largest of each row so far. */
-INLINE void logits_tile(int d, const place *at, float *logits, vf best[MR], bool masked) {
+NOINLINE void logits_strip(const strip *s, float *logits) {
+    const float *q = s->q, *k = s->k, *scale = s->scale - s->t, *bias = s->bias - s->t;
+    int d = s->d;
+    int64_t panel = (int64_t)d * NR;
     tile c;
-    tile_zero(&c);
-    tile_from_panels(&c, d, at->q, BQ * NR, at->k);
-    FOR_ROWS({
-        vf top = best[r];
-        FOR_VECTORS({
-            vf l = logits_of(at, &c, r, v, masked);
-            vstore(logits + r * BK + v * VW, l);
-            top = vmax(l, top);
-        })
-        best[r] = top;
-    })
+    TILE_CHAIN(&c, s->columns / NR, q, 0, NR, k, panel, tile_from_panels(&c, d, q, BQ * NR, k),
+               logits_row(&c, r, scale, bias, logits + r * BK), (scale += NR, bias += NR, logits += NR))
 }
 
-NOINLINE void logits_clear(int d, const place *at, float *logits, vf best[MR]) {
-    logits_tile(d, at, logits, best, false);
-}
-NOINLINE void logits_masked(int d, const place *at, float *logits, vf best[MR]) {
-    logits_tile(d, at, logits, best, true);
+/* Minus infinity where a row does not see. */
+INLINE void mask_strip(const strip *s, float *logits) {
+    for (int r = 0; r < MR; r++) {
+        int64_t sees = s->limit + r < s->n ? s->limit + r : s->n;
+        for (int64_t j = sees < 0 ? 0 : sees / VW * VW; j < s->columns; j += VW) {
+            float *l = logits + r * BK + j;
+            vstore(l, vselect(viota() < (int32_t)(sees - j), vload(l), vdup(-INFINITY)));
+        }
+    }
 }
 
-/* MR rows and NR columns of the output, up to the diagonal: out = weights v, and later out = correction * out
- * + weights v. */
-NOINLINE void values_tile(const float *weights, const float *v, int64_t limit, int64_t n,
-                          const float *correction, float *out, int64_t width) {
+/* In a pass of its own: kept while tiles are finished, the largest would have to be stored for each. */
+INLINE void largest_logits(const float *logits, int64_t columns, vf best[MR]) {
+    FOR_ROWS(best[r] = vdup(-INFINITY);)
+    for (int64_t j = 0; j < columns; j += NR)
+        FOR_ROWS(FOR_VECTORS(best[r] = vmax(vload(logits + r * BK + j + v * VW), best[r]);))
+}
+
+/* MR rows of the output, up to the diagonal: out = weights v, and later out = correction * out + weights v.
+ * Panels of v lie `apart` floats from each other. */
+INLINE void values_strip(const strip *s, const float *weights, const float *v_panel, int64_t apart,
+                         const float *correction, float *out, int64_t width) {
+    int64_t limit = s->limit, n = s->n;
     tile o;
-    tile_zero(&o);
-    tile_by_rows_causal(&o, limit, n, weights, BK, v);
-    if (correction)
-        tile_scale_add(&o, out, width, correction);
-    else
-        tile_store(&o, out, width);
+    if (limit < 1) { /* row 0 sees nothing */
+        for (int64_t c = 0; c < width; c += NR, v_panel += apart, out += NR) {
+            tile_zero(&o);
+            tile_by_rows_causal(&o, limit, n, weights, BK, v_panel);
+            FOR_ROWS(if (correction) tile_row_scale_add(&o, r, out + r * width, correction[r]);
+                     else tile_row_store(&o, r, out + r * width);)
+        }
+        return;
+    }
+    TILE_CHAIN(&o, width / NR, weights, 0, BK, v_panel, apart,
+               tile_by_rows_causal(&o, limit - 1, n - 1, weights + 1, BK, v_panel + NR),
+               if (correction) tile_row_scale_add(&o, r, out + r * width, correction[r]);
+               else tile_row_store(&o, r, out + r * width), out += NR)
+}
+NOINLINE void values_first(const strip *s, const float *weights, const float *v, int64_t apart, float *out,
+                           int64_t width) {
+    values_strip(s, weights, v, apart, NULL, out, width);
+}
+NOINLINE void values_later(const strip *s, const float *weights, const float *v, int64_t apart,
+                           const float *correction, float *out, int64_t width) {
+    values_strip(s, weights, v, apart, correction, out, width);
 }
 
 /* The fused statistics of one row of a strip: columns 0 .. n-1 of the block, weights p = 2^(l - m), distance
@@ -164,32 +187,12 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
     FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
 }
 
-/* One strip of MR queries and one block of keys. */
-typedef struct strip {
-    int d;
-    int64_t row, n;  /* the strip's first row; keys of the block */
-    int64_t t;       /* distance of row 0 and column 0 */
-    int64_t limit;   /* columns that row 0 sees; each row down sees one more */
-    int64_t clear;   /* columns that every row sees */
-    int64_t columns; /* columns that any row sees, in whole panels */
-    const float *q, *k, *scale, *bias;
-} strip;
-
-INLINE place place_of(const strip *s, int64_t j) {
-    return (place){s->q, s->k + j * s->d, s->scale - s->t + j, s->bias - s->t + j, s->limit - j, s->n - j};
-}
-
 INLINE void weights_strip(const state *st, const strip *s, bool statistics,
                           float correction[ROWS_IN_VECTORS]) {
     vf best[MR];
-    FOR_ROWS(best[r] = vdup(-INFINITY);)
-    for (int64_t j = 0; j < s->columns; j += NR) {
-        place at = place_of(s, j);
-        if (j + NR <= s->clear)
-            logits_clear(s->d, &at, st->logits + j, best);
-        else
-            logits_masked(s->d, &at, st->logits + j, best);
-    }
+    logits_strip(s, st->logits);
+    if (s->limit < s->columns || s->n < s->columns) mask_strip(s, st->logits);
+    largest_logits(st->logits, s->columns, best);
     for (int r = 0; r < MR && statistics; r++) {
         int64_t i = s->row + r, sees = s->limit + r < s->n ? s->limit + r : s->n;
         float before = st->max[i], most = vmaximum(best[r]), m = most > before ? most : before;
@@ -204,7 +207,6 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     strip s = {.d = softmax->head_dim, .row = row, .n = n, .t = keys->offset + row - first};
     s.limit = s.t + 1;
     if (s.limit + MR - 1 <= 0) return;
-    s.clear = s.limit < n ? s.limit : n;
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
     s.columns = (seen + NR - 1) / NR * NR;
     s.q = softmax->q + row * NR;
@@ -215,9 +217,11 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     float correction[ROWS_IN_VECTORS], *begun = st->begun + row / MR;
     weights_strip(st, &s, softmax->statistics, correction);
     const float *v = keys->v + first * NR;
-    for (int64_t c = 0; c < st->width; c += NR, v += keys->v_rows * NR)
-        values_tile(st->logits, v, s.limit, n, *begun ? correction : NULL, st->out + row * st->width + c,
-                    st->width);
+    float *out = st->out + row * st->width;
+    if (*begun)
+        values_later(&s, st->logits, v, keys->v_rows * NR, correction, out, st->width);
+    else
+        values_first(&s, st->logits, v, keys->v_rows * NR, out, st->width);
     *begun = 1;
 }
 

@@ -72,23 +72,61 @@ INLINE void tile_step(tile *c, int first, int last, const float *a, int64_t row,
     })
 }
 
-/* Two steps a round: longer rounds are slower, the decoded instructions no longer fit where the processor
- * wants them. */
+/* Four steps a round: of fewer, the loop's own instructions are felt when another thread shares the core. */
 INLINE void tile_steps(tile *c, int64_t steps, const float *a, int64_t row, int64_t next, const float *b) {
-    for (; steps >= 2; steps -= 2, a += 2 * next, b += 2 * NR) {
+    for (; steps >= 4; steps -= 4, a += 4 * next, b += 4 * NR) {
         tile_step(c, 0, MR, a, row, b);
         tile_step(c, 0, MR, a + next, row, b + NR);
+        tile_step(c, 0, MR, a + 2 * next, row, b + 2 * NR);
+        tile_step(c, 0, MR, a + 3 * next, row, b + 3 * NR);
     }
-    if (steps) tile_step(c, 0, MR, a, row, b);
+    for (; steps > 0; steps--, a += next, b += NR) tile_step(c, 0, MR, a, row, b);
 }
 
-/* a from panels, `between` floats apart, over k < d, a multiple of 8. */
+/* The first k of a tile multiplies, where others add. Each row of the sums is handed to the statement at the
+ * end just before it is overwritten: what a tile leaves is stored while the next one begins. Twelve stores in
+ * a row behind a loop of multiply-adds would hold up the next loop for 30 cycles (docs/speed.md). */
+#define TILE_BEGIN(c, a, row, b, ...)                  \
+    {                                                  \
+        vf first_b[NV];                                \
+        FOR_VECTORS(first_b[v] = vload((b) + v * VW);) \
+        FOR_ROWS({                                     \
+            __VA_ARGS__                                \
+            vf first_a = vdup((a)[r * (row)]);         \
+            FOR_VECTORS({                              \
+                (c)->sum[r][v] = first_a * first_b[v]; \
+                KEEP_IN_REGISTER((c)->sum[r][v]);      \
+            })                                         \
+        })                                             \
+    }
+
+/* `count` tiles, at least one, one after the other: `rest` adds the terms after the first, `finish` takes row
+ * r of what came out, and `advance` moves on all that is not a or b. */
+#define TILE_CHAIN(c, count, a, a_step, row, b, b_step, rest, finish, advance) \
+    {                                                                          \
+        TILE_BEGIN(c, a, row, b, )                                             \
+        rest;                                                                  \
+        for (int64_t tiles_left = (count)-1; tiles_left > 0; tiles_left--) {   \
+            a += (a_step);                                                     \
+            b += (b_step);                                                     \
+            TILE_BEGIN(c, a, row, b, finish;)                                  \
+            advance;                                                           \
+            rest;                                                              \
+        }                                                                      \
+        FOR_ROWS(finish;)                                                      \
+    }
+
+/* a from panels, `between` floats apart, over 1 <= k < d, a multiple of 8. */
 INLINE void tile_from_panels(tile *c, int d, const float *a, int64_t between, const float *b) {
-    for (; d > 0; d -= NR, a += between - NR)
-        for (int k = 0; k < (d < NR ? d : NR); k += 2, a += 2, b += 2 * NR) {
-            tile_step(c, 0, MR, a, NR, b);
-            tile_step(c, 0, MR, a + 1, NR, b + NR);
-        }
+    tile_steps(c, 3, a + 1, NR, 1, b + NR);
+    for (int k = 4;; k = 0) {
+        int end = d < NR ? d : NR;
+        tile_steps(c, end - k, a + k, NR, 1, b + k * NR);
+        d -= NR;
+        if (d <= 0) return;
+        a += between;
+        b += NR * NR;
+    }
 }
 
 /* The diagonal. Row r of the tile meets k < limit + r, within 0 .. most-1: the common part in full rows, then
@@ -105,31 +143,31 @@ INLINE void tile_by_rows_causal(tile *c, int64_t limit, int64_t most, const floa
     })
 }
 
-/* The same for columns: row r of the tile (a key) meets k >= first + r (the queries that see it). */
-INLINE void tile_by_columns_causal(tile *c, int64_t first, int64_t most, const float *a, int64_t next,
-                                   const float *b) {
-    if (first > -(MR - 1)) {
-        FOR_ROWS(if (r < MR - 1) {
-            int64_t k = first + r; /* sees the rows up to r */
-            if (k >= 0 && k < most) tile_step(c, 0, r + 1, a + k * next, 1, b + k * NR);
-        })
-    }
-    int64_t full = first + MR - 1 < 0 ? 0 : first + MR - 1;
-    if (full < most) tile_steps(c, most - full, a + full * next, 1, next, b + full * NR);
+/* The same for columns: row r of the tile (a key) meets k >= first + r (the queries that see it). All rows
+ * meet those from `full` on; the caller has seen to k = full if `begun`. */
+INLINE void tile_by_columns_causal(tile *c, int64_t first, int64_t full, bool begun, int64_t most,
+                                   const float *a, int64_t next, const float *b) {
+    int64_t from = full + begun;
+    if (from < most) tile_steps(c, most - from, a + from * next, 1, next, b + from * NR);
+    if (first <= -(MR - 1)) return;
+    FOR_ROWS(if (r < MR - 1) {
+        int64_t k = first + r; /* sees the rows up to r */
+        if (k >= 0 && k < most) tile_step(c, 0, r + 1, a + k * next, 1, b + k * NR);
+    })
 }
 
-/* Into out, with `stride` floats a row: out = factor[r] * out + c, out += c, out = c. */
-INLINE void tile_scale_add(const tile *c, float *out, int64_t stride, const float *factor) {
-    FOR_ROWS(vf f = vdup(factor[r]);
-             FOR_VECTORS(float *p = out + r * stride + v * VW; vstore(p, vfma(vload(p), f, c->sum[r][v]));))
+/* Row r of a tile into out: out = factor * out + c, out += c, out = c. */
+INLINE void tile_row_scale_add(const tile *c, int r, float *out, float factor) {
+    vf f = vdup(factor);
+    FOR_VECTORS(vstore(out + v * VW, vfma(vload(out + v * VW), f, c->sum[r][v]));)
 }
 
-INLINE void tile_add(const tile *c, float *out, int64_t stride) {
-    FOR_ROWS(FOR_VECTORS(float *p = out + r * stride + v * VW; vstore(p, vload(p) + c->sum[r][v]);))
+INLINE void tile_row_add(const tile *c, int r, float *out) {
+    FOR_VECTORS(vstore(out + v * VW, vload(out + v * VW) + c->sum[r][v]);)
 }
 
-INLINE void tile_store(const tile *c, float *out, int64_t stride) {
-    FOR_ROWS(FOR_VECTORS(vstore(out + r * stride + v * VW, c->sum[r][v]);))
+INLINE void tile_row_store(const tile *c, int r, float *out) {
+    FOR_VECTORS(vstore(out + v * VW, c->sum[r][v]);)
 }
 
 #endif
