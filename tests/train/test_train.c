@@ -362,7 +362,8 @@ typedef struct altered {
 static const altered files[] = {
     {"other", "", "none", "", ""},
     {"other", "", NULL, "extra", ": holds 15 tensors, its model has 14"},
-    {"other", "", "embed.weight", "embedding", ": tensor \"embed.weight\": not there, want F32 [300, 32]"},
+    {"other", "", "embedding.weight", "embedding",
+     ": tensor \"embedding.weight\": not there, want F32 [300, 32]"},
     {"model", NULL, "none", "", ": its metadata has no 'model': not a model of sia"},
     {"model", "{", "none", "", ": the model in its metadata: "},
     {"format", "sia 2", "none", "", ": format 'sia 2': want 'sia'; a newer version wrote it than this one, "},
