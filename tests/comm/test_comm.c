@@ -153,11 +153,12 @@ static void transport_fails(void **state) {
         "transport: send failed, rank 1 (lost)", "transport: test failed, rank 1 (lost)"};
     for (int i = 0; i < 3 * 4; i++) {
         failing f = {.at = i % 4, .text = i < 4 ? NULL : "the cable is cut"};
+        double number = 1;
         sia_error err;
         sia_comm *c;
         sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
         assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
-        assert_int_equal(sia_comm_sum(c, &(double){1}, 1, i < 8 ? &err : NULL), SIA_LOST);
+        assert_int_equal(sia_comm_sum(c, &number, 1, i < 8 ? &err : NULL), SIA_LOST);
         if (i < 8) assert_string_equal(err.text, i < 4 ? without[i] : "the cable is cut");
         if (i < 8) assert_int_equal(err.status, SIA_LOST);
         sia_comm_destroy(c);

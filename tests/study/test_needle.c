@@ -213,11 +213,12 @@ static void expect_digits(const char *path, const sia_train_data *data) {
     int64_t width = unembedding->columns, kept = 0;
     float *rows = calloc((size_t)(unembedding->rows * width), sizeof *rows);
     assert_non_null(rows);
-    for (char digit = '1'; digit <= '9'; digit++) {
+    for (int digit = 1; digit <= 9; digit++) {
+        const char text = (char)('0' + digit);
         uint32_t id;
         size_t count;
-        OK(sia_tokenizer_encode(data->tokenizer, &digit, 1, &id, &count, &said));
-        if (!sia_haystack_for_validation((uint64_t)(digit - '0'))) continue;
+        OK(sia_tokenizer_encode(data->tokenizer, &text, 1, &id, &count, &said));
+        if (!sia_haystack_for_validation((uint64_t)digit)) continue;
         /* Each second row is the one before it turned round: one of them is above all others, which are 0. */
         for (int64_t c = 0; c < width; c++)
             rows[id * width + c] = (kept % 2 ? -1 : 1) * unembedding->value[kept / 2 * width + c];
