@@ -191,12 +191,14 @@ static void command_lines(void **state) {
          "--heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
          0, "\"variant\": \"tau=10\""},
-        /* The text is long enough for the longest of the lengths, not for the one of --train-len alone. */
-        {"$SIA compare --out t --quiet --json --schemes rope --sweep train-len=16,64 --layers 1 --width 16 "
-         "--heads 2 --vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2 --lengths 1x,4x",
-         0, "\"variant\": \"train_len=64\""},
-        {"grep -c '\"kind\":\"result\".*\"train_len\":64,\"loss\":{\"64\":[0-9.]*,\"256\":' t/compare.jsonl",
-         0, "1"},
+        /* The text has windows for the longest of the lengths: in two documents, where one would do for 16 tokens. */
+        {"$SIA compare --out t --quiet --json --schemes rope --sweep train-len=16,1024 --layers 1 --width 16 "
+         "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
+         0, "\"variant\": \"train_len=1024\""},
+        {"grep -o '\"val_documents\": .' t/study.json; grep -c "
+         "'\"train_len\":1024,\"loss\":{\"1024\":[0-9.]*,"
+         "\"4096\":' t/compare.jsonl",
+         0, "\"val_documents\": 2\n1\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
