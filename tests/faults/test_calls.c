@@ -4,7 +4,9 @@
  * all n. Then the call succeeds all the same or says SIA_MEMORY with a sentence, and holds no block more than before.
  * What jansson takes is left out: see docs/reliability.md. And folders, where another process is quicker or a disk
  * fails between two renames. */
+#include <fcntl.h>
 #include <jansson.h>
+#include <sys/stat.h>
 
 #include "attention/attention.h"
 #include "attention/ring.h"
@@ -19,6 +21,7 @@
 #include "position/scheme.h"
 #include "report/report.h"
 #include "support.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 enum { VOCABULARY = 300, LENGTH = 16, BATCH = 2, WORD = 5000 };
@@ -63,8 +66,12 @@ static sia_status parallel_encoding(sia_error *err) {
     static char text[BYTES];
     static uint32_t ids[BYTES];
     size_t count;
+    sia_tokenizer *own = NULL; /* one that was used keeps what it needs */
     for (int i = 0; i < BYTES; i++) text[i] = "some words "[i % 11];
-    return sia_tokenizer_encode_parallel(tokenizer, 2, text, BYTES, ids, &count, err);
+    sia_status status = sia_tokenizer_open(&own, tokenizer_path, err);
+    TRY(sia_tokenizer_encode_parallel(own, 2, text, BYTES, ids, &count, err));
+    sia_tokenizer_close(own);
+    return status;
 }
 
 static sia_status generated_text(sia_error *err) {
@@ -156,6 +163,33 @@ static sia_status reading(sia_error *err) {
     return status;
 }
 
+/* A run with what a killed process left, a checkpoint that is saved and read again. */
+static sia_status runs(sia_error *err) {
+    enum { TENSORS = 100 };
+    static float numbers[TENSORS];
+    static char names[TENSORS][8];
+    sia_tensor_entry entries[TENSORS];
+    sia_tensor_table table = {entries, TENSORS};
+    sia_run *run = NULL;
+    sia_checkpoint *c = NULL;
+    sia_pair pair = {"key", "value"};
+    char folder[512];
+    (void)snprintf(folder, sizeof folder, "%s", in_scratch("run"));
+    for (int i = 0; i < TENSORS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "t%d", i);
+        entries[i] = (sia_tensor_entry){names[i], &numbers[i], 1, {1}};
+    }
+    (void)mkdir(folder, 0777);
+    (void)close(open(in_scratch("run/x.tmp-0123456789ab"), O_WRONLY | O_CREAT, 0600));
+    sia_status status = sia_run_open(&run, folder, err);
+    TRY(sia_checkpoint_save(run, 1, &table, &table, &pair, 1, 1, err));
+    TRY(sia_checkpoint_open(&c, folder, &(sia_checkpoint_choice){.newest = true}, err));
+    TRY(sia_checkpoint_read(c, &table, &table, err));
+    sia_checkpoint_close(c);
+    sia_run_close(run);
+    return status;
+}
+
 static sia_status report(sia_error *err) {
     const char *folder = study;
     return sia_report_write(&folder, 1, NULL, err);
@@ -173,7 +207,8 @@ static const struct {
              {"ranks", ranks},
              {"training", training},
              {"reading", reading},
-             {"report", report}};
+             {"report", report},
+             {"runs", runs}};
 
 static void sweep(const char *name, sia_status (*call)(sia_error *), fault_kind kind) {
     sia_error err = {0};
