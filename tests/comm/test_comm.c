@@ -165,6 +165,22 @@ static void transport_fails(void **state) {
     }
 }
 
+/* Rank 0 gathers texts; rank 1 does not tell how long its own is, or is gone while it is waited for. */
+static void gathering_fails(void **state) {
+    (void)state;
+    for (int at = 0; at < 2; at++) {
+        failing f = {.at = at};
+        sia_error err;
+        sia_comm *c;
+        char *texts[2] = {(char *)&f, (char *)&f};
+        sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
+        assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+        assert_int_equal(sia_comm_gather_texts(c, "mine", texts, &err), SIA_LOST);
+        assert_true(!texts[0] && !texts[1]);
+        sia_comm_destroy(c);
+    }
+}
+
 /* Messages that cannot be: said before the transport hears of them. */
 static const size_t too_large = SIA_MESSAGE_MOST * SIA_TRANSFER_PARTS + 1;
 static const struct {
@@ -387,12 +403,12 @@ static void test_exchange(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),   cmocka_unit_test(none_is_one),
-        cmocka_unit_test(test_parts),      cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_same),       cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_exchange),   cmocka_unit_test(refused),
-        cmocka_unit_test(transport_fails), cmocka_unit_test(refused_messages),
-        cmocka_unit_test(counted_bytes),
+        cmocka_unit_test(test_together),    cmocka_unit_test(none_is_one),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_same),        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_exchange),    cmocka_unit_test(refused),
+        cmocka_unit_test(transport_fails),  cmocka_unit_test(gathering_fails),
+        cmocka_unit_test(refused_messages), cmocka_unit_test(counted_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

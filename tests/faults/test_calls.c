@@ -10,6 +10,7 @@
 
 #include "attention/attention.h"
 #include "attention/ring.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "comm/exchange.h"
 #include "data/statistics.h"
@@ -246,6 +247,37 @@ static void every_mapping(void **state) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) sweep(calls[i].name, calls[i].call, FAULT_MAP);
 }
 
+/* A disk that is full from the n-th write on: the old file stays, and nothing else. */
+static void every_write(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 18 };
+    static char bytes[BYTES];
+    assert_int_equal(mkdir(in_scratch("full"), 0777), 0);
+    char *path = in_scratch("full/file");
+    sia_tokenizer *large = small_tokenizer(3000); /* its file is more than what is gathered before a write */
+    for (int what = 0; what < 2; what++)
+        for (uint64_t n = 1;; n++) {
+            sia_error err = {0};
+            struct stat about;
+            (void)write_text("full/file", "old");
+            faults_arm(FAULT_ENOSPC, FAULT_ONWARD, n);
+            sia_status status =
+                what ? sia_tokenizer_save(large, path, &err) : sia_file_replace(path, bytes, BYTES, &err);
+            uint64_t hit = faults_hit();
+            faults_disarm();
+            assert_int_equal(count_entries(in_scratch("full")), 1);
+            assert_int_equal(stat(path, &about), 0);
+            assert_int_equal(status, hit ? SIA_FILE : SIA_OK);
+            assert_int_equal(about.st_size == 3, hit != 0);
+            if (hit) assert_sentence(&err, "full/file: No space left on device");
+            if (!hit) {
+                assert_true(n > 1);
+                break;
+            }
+        }
+    sia_tokenizer_close(large);
+}
+
 /* Where names cannot be exchanged a folder is replaced by two renames: the second fails, and the old one is back. */
 static void second_rename(void **state) {
     (void)state;
@@ -339,6 +371,7 @@ static int finish(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation), cmocka_unit_test(every_mapping),
-                                       cmocka_unit_test(second_rename), cmocka_unit_test(made_by_another)};
+                                       cmocka_unit_test(every_write), cmocka_unit_test(second_rename),
+                                       cmocka_unit_test(made_by_another)};
     return cmocka_run_group_tests_name("calls", tests, prepare, finish);
 }
