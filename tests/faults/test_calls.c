@@ -269,7 +269,8 @@ static void every_write(void **state) {
     enum { BYTES = 1 << 20 };
     static char bytes[BYTES];
     assert_int_equal(mkdir(in_scratch("full"), 0777), 0);
-    char *path = in_scratch("full/file");
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", in_scratch("full/file"));
     sia_tokenizer *large = large_tokenizer();
     for (int what = 0; what < 2; what++)
         for (uint64_t n = 1;; n++) {
