@@ -361,16 +361,3 @@ sia_status sia_safetensors_copy(const sia_safetensors *file, const sia_stored_te
     if (t->bytes) memcpy(to, t->data, t->bytes);
     return SIA_OK;
 }
-
-sia_status sia_safetensors_f32(const sia_safetensors *file, const char *name, int dims, const int64_t *shape,
-                               const float **data, sia_error *err) {
-    const sia_stored_tensor *t;
-    *data = NULL;
-    sia_status status = sia_safetensors_want(file, name, SIA_DTYPE_F32, dims, shape, &t, err);
-    if (status) return status;
-    if ((uintptr_t)t->data % _Alignof(float))
-        return sia_fail(err, SIA_FORMAT, TENSOR "its data is not aligned to %zu bytes", file->path, name,
-                        _Alignof(float));
-    *data = t->data;
-    return SIA_OK;
-}

@@ -10,10 +10,10 @@
  * Reading:
  *
  *     sia_safetensors *file;
- *     const float *weights;
+ *     const sia_stored_tensor *weights;
  *     if (sia_safetensors_open(&file, "model.safetensors", err)) return err->status;
- *     status = sia_safetensors_f32(file, "embed.weight", 2, (int64_t[]){50257, 768}, &weights, err);
- *     ... weights[0 .. 50257 * 768), good until the file is closed ...
+ *     status = sia_safetensors_want(file, "embed.weight", SIA_DTYPE_F32, 2, (int64_t[]){50257, 768}, &weights, err);
+ *     if (!status) status = sia_safetensors_copy(file, weights, floats, err);        [50257 * 768]
  *     sia_safetensors_close(file);
  *
  * Writing: everything is declared, then the data follows in the order of the declarations.
@@ -96,11 +96,6 @@ const char *sia_safetensors_metadata_key(const sia_safetensors *file, int64_t i)
 /* The tensor, which must be there and have this type and this shape. */
 sia_status sia_safetensors_want(const sia_safetensors *file, const char *name, sia_dtype dtype, int dims,
                                 const int64_t *shape, const sia_stored_tensor **tensor, sia_error *err);
-
-/* The same for float32, in place. SIA_FORMAT also where its data is not aligned for a float; such a tensor
- * can be copied from sia_safetensors_want. */
-sia_status sia_safetensors_f32(const sia_safetensors *file, const char *name, int dims, const int64_t *shape,
-                               const float **data, sia_error *err);
 
 /* Copies the data of a tensor of this file, t->bytes of it. Unlike a look at t->data this cannot raise
  * SIGBUS when someone cuts the file: that is SIA_FILE. */

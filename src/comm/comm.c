@@ -243,21 +243,6 @@ sia_status sia_comm_sum(sia_comm *c, double *values, int64_t count, sia_error *e
     return over_the_tree(c, values, (size_t)count * sizeof *values, count, add, err);
 }
 
-sia_status sia_comm_barrier(sia_comm *c, sia_error *err) {
-    double nothing = 0;
-    return sia_comm_sum(c, &nothing, 1, err);
-}
-
-sia_status sia_comm_gather(sia_comm *c, const void *mine, size_t bytes, void *all, int to, sia_error *err) {
-    int rank = sia_comm_rank(c);
-    if (rank != to) return send_now(c, to, mine, bytes, SIA_TAG_GATHER, err);
-    sia_status status = SIA_OK;
-    memcpy((char *)all + (size_t)to * bytes, mine, bytes);
-    for (int r = 0; !status && r < sia_comm_size(c); r++)
-        if (r != to) status = receive_now(c, r, (char *)all + (size_t)r * bytes, bytes, SIA_TAG_GATHER, err);
-    return status;
-}
-
 /* ------------------------------------------------------------------------------------------------ agreement */
 
 typedef struct verdict {

@@ -68,11 +68,7 @@ sia_status sia_comm_pause(const sia_comm *c, sia_patience *p, int peer, sia_erro
  *
  * Every rank calls, in the same order. */
 
-sia_status sia_comm_barrier(sia_comm *c, sia_error *err);
 sia_status sia_comm_broadcast(sia_comm *c, void *data, size_t bytes, int from, sia_error *err);
-
-/* all [size][bytes] on rank `to`, in the order of the ranks; NULL elsewhere. */
-sia_status sia_comm_gather(sia_comm *c, const void *mine, size_t bytes, void *all, int to, sia_error *err);
 
 /* values[i] becomes its sum over the ranks, on every rank, added along one tree. */
 sia_status sia_comm_sum(sia_comm *c, double *values, int64_t count, sia_error *err);

@@ -116,11 +116,11 @@ static sia_status all_windows(const reader *r, const sia_validation *v, sia_vali
 
 static sia_status join_ring(reader *r, sia_model *m, const sia_validation *v, sia_error *err) {
     int ranks = sia_comm_size(v->comm), group = sia_comm_rank(v->comm) / v->together;
+    if (v->cache != SIA_F32)
+        return sia_fail(err, SIA_ARGUMENT, "context parallel: there is no cache, so its type must be f32");
     if (ranks % v->together)
         return sia_fail(err, SIA_ARGUMENT, "context parallel %d on %d rank%s: want a divisor of their number",
                         v->together, ranks, ranks == 1 ? "" : "s");
-    if (v->cache != SIA_F32)
-        return sia_fail(err, SIA_ARGUMENT, "context parallel: there is no cache, so its type must be f32");
     r->first = group;
     r->step = ranks / v->together;
     sia_status status = sia_comm_part(&r->ring, v->comm, group * v->together, v->together, err);

@@ -70,10 +70,6 @@ struct sia_optimizer {
 
 static const char *const group_names[SIA_GROUPS] = {"embedding", "matrix", "unembedding", "scalar"};
 
-const char *sia_group_name(sia_group group) {
-    return (unsigned)group < SIA_GROUPS ? group_names[group] : "unknown";
-}
-
 sia_optim_config sia_optim_config_default(void) {
     return (sia_optim_config){.rate = {[SIA_GROUP_EMBEDDING] = 0.3,
                                        [SIA_GROUP_MATRIX] = 0.02,

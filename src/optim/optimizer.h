@@ -31,8 +31,6 @@
 #include "model/group.h"
 #include "sia.h"
 
-const char *sia_group_name(sia_group group); /* "embedding", "matrix", "unembedding", "scalar" */
-
 /* Borrowed, with the arrays and the name, for as long as the optimiser lives. */
 typedef struct sia_optim_tensor {
     const char *name;

@@ -155,9 +155,9 @@ static bool has_type(json_t *value, field_type type) {
     case BINS:
         return is_bins(value);
     case PAIRS:
-        return is_numbers(value, 2);
+        break;
     }
-    return false;
+    return is_numbers(value, 2);
 }
 
 static sia_status check_line(json_t *line, const char *path, size_t number, sia_error *err) {

@@ -52,12 +52,9 @@ static json_t *budget_json(const study *s) {
 
 /* The data must be long enough for the longest of the variants. */
 static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err) {
-    for (int i = 0; i < s->job->sweep_count; i++) {
-        sia_settings variant = *s->job->settings;
-        sia_status status = sia_sweep_set(&variant, s->job->sweep, s->job->sweep_values[i], err);
-        if (status) return status;
-        if (variant.model.train_len > settings->model.train_len)
-            settings->model.train_len = variant.model.train_len;
+    for (int64_t i = 0; i < s->plan.count; i++) {
+        int64_t train_len = s->plan.parts[i].settings.model.train_len;
+        if (train_len > settings->model.train_len) settings->model.train_len = train_len;
     }
     return sia_train_data_prepare(&s->data, s->job->source, s->job->folder, settings, err);
 }

@@ -72,8 +72,6 @@ static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const cha
     }
     for (int i = 0; i < p->scheme_count; i++)
         if (!strcmp(p->schemes[i], canonical)) return SIA_OK;
-    if (p->scheme_count == SIA_PART_SCHEMES)
-        return sia_fail(err, SIA_ARGUMENT, "too many schemes share the training of %s", trained);
     memcpy(p->schemes[p->scheme_count++], canonical, sizeof canonical);
     return SIA_OK;
 }

@@ -7,7 +7,7 @@
 
 #include "study/compare.h"
 
-enum { SIA_PART_NAME = 128, SIA_PART_VARIANT = 48, SIA_PART_SCHEMES = 8 };
+enum { SIA_PART_NAME = 128, SIA_PART_VARIANT = 48, SIA_PART_SCHEMES = 3 /* with rope, ntk, yarn */ };
 
 /* A training, and the schemes that its model is evaluated with. */
 typedef struct sia_part {

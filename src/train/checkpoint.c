@@ -312,13 +312,9 @@ void sia_checkpoint_close(sia_checkpoint *c) {
     free(c);
 }
 
-const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c) { return c->files[0]; }
+const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c) { return c->files[MODEL]; }
 
 int64_t sia_checkpoint_step(const sia_checkpoint *c) { return c->step; }
-
-const char *sia_checkpoint_metadata(const sia_checkpoint *c, const char *key) {
-    return sia_safetensors_metadata(c->files[MODEL], key);
-}
 
 const char *sia_checkpoint_skipped(const sia_checkpoint *c) {
     return c->skipped.status ? c->skipped.text : NULL;

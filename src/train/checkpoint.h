@@ -13,7 +13,7 @@
  *
  *     sia_checkpoint *c;
  *     if (sia_checkpoint_open(&c, "runs/si", &(sia_checkpoint_choice){.newest = true}, err)) return err->status;
- *     ... sia_checkpoint_metadata(c, "config") ...
+ *     ... sia_safetensors_metadata(sia_checkpoint_model(c), "config") ...
  *     status = sia_checkpoint_read(c, &model, &optimizer, err);
  *     sia_checkpoint_close(c);
  */
@@ -81,7 +81,6 @@ void sia_checkpoint_close(sia_checkpoint *c); /* NULL is fine */
 
 const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c); /* the model's file */
 int64_t sia_checkpoint_step(const sia_checkpoint *c);
-const char *sia_checkpoint_metadata(const sia_checkpoint *c, const char *key); /* of the model; or NULL */
 
 /* Why a newer checkpoint was skipped, a sentence for a person; NULL when this is the newest. */
 const char *sia_checkpoint_skipped(const sia_checkpoint *c);

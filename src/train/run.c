@@ -4,9 +4,9 @@
 #include "train/run.h"
 
 #include <errno.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,6 @@
 struct sia_run {
     char *folder;
     int lock; /* -1: not held */
-    bool empty;
     struct {
         char *path;
         int fd; /* -1: not opened yet, so that a run without evaluation has no empty file */
@@ -76,19 +75,6 @@ static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     return SIA_OK;
 }
 
-static sia_status look_for_others(sia_run *run, sia_error *err) {
-    DIR *folder = opendir(run->folder);
-    if (!folder) return sia_fail_file(err, run->folder);
-    run->empty = true;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, "lock") != 0)
-            run->empty = false;
-    }
-    (void)closedir(folder);
-    return SIA_OK;
-}
-
 /* A process that was killed while it wrote a line left the start of it. */
 static sia_status cut_partial_line(const char *path, sia_error *err) {
     sia_map map;
@@ -111,7 +97,6 @@ static sia_status open_folder(sia_run *run, sia_error *err) {
     if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
     free(lock);
     if (!status) status = sia_folder_clean(run->folder, err);
-    if (!status) status = look_for_others(run, err);
     for (int i = 0; !status && i < SIA_RUN_LOGS; i++) {
         run->logs[i].path = sia_folder_path(run->folder, log_names[i]);
         status = run->logs[i].path ? cut_partial_line(run->logs[i].path, err)
@@ -148,8 +133,6 @@ void sia_run_close(sia_run *run) {
 }
 
 const char *sia_run_folder(const sia_run *run) { return run->folder; }
-
-bool sia_run_empty(const sia_run *run) { return run->empty; }
 
 /* ------------------------------------------------------------------------------------------------- the logs */
 

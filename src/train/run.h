@@ -14,7 +14,6 @@
 #ifndef SIA_TRAIN_RUN_H
 #define SIA_TRAIN_RUN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "sia.h"
@@ -37,9 +36,6 @@ sia_status sia_run_open(sia_run **run, const char *folder, sia_error *err);
 void sia_run_close(sia_run *run); /* NULL is fine */
 
 const char *sia_run_folder(const sia_run *run);
-
-/* Whether the folder held nothing when it was opened. */
-bool sia_run_empty(const sia_run *run);
 
 /* Appends a line, which has no line end of its own. It is there as a whole or not at all, on a full disk too.
  * It outlives the process at once, and a power failure after the next sia_run_sync; a checkpoint calls that,

@@ -40,9 +40,8 @@ typedef struct state {
     sia_windows *windows;
     sia_batches batches;
     uint32_t *rows; /* [batch, length + 1] */
-    int64_t step, first_step;
-    bool stop;      /* the hook asked for it */
-    double seconds; /* spent on steps since first_step */
+    int64_t step;
+    bool stop; /* the hook asked for it */
 } state;
 
 static bool is_first(const state *s) { return sia_comm_rank(s->comm) == 0; }
@@ -52,10 +51,6 @@ static double epochs(const state *s) { return s->job->fill ? 0 : sia_batches_epo
 /* A wish to stop is kept until a step has been done, whatever event it came with. */
 static int tell(state *s, sia_train_event event) {
     event.step = s->step;
-    event.tokens_per_s = s->seconds > 0 ? (double)(s->step - s->first_step) *
-                                              (double)(s->batches.sequences * s->batches.length) / s->seconds
-                                        : 0;
-    event.epoch = sia_batches_epochs(&s->batches, s->step);
     if (s->job->hook && s->job->hook(s->job->hook_context, &event)) s->stop = true;
     return s->stop;
 }
@@ -349,7 +344,6 @@ static sia_status steps(state *s, sia_error *err) {
         status = sia_trainer_step(s->trainer, s->step, &result, err);
         if (status) return status;
         double seconds = sia_seconds() - started;
-        s->seconds += seconds;
         s->step++;
         bool last = s->step == t->steps;
         if (last || due(t->log_every, s->step))
@@ -533,7 +527,6 @@ static sia_status start(state *s, sia_error *err) {
     if (!status && s->job->fill) sia_trainer_allow(s->trainer, LOSS_MOST);
     if (!status && !begun) status = write_beginning(s, err);
     if (!status) status = load(s, &note, err);
-    s->first_step = s->step;
     if (!status)
         (void)tell(s, (sia_train_event){.kind = SIA_TRAIN_STARTED,
                                         .note = note,

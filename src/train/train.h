@@ -28,9 +28,7 @@ typedef struct sia_train_event {
     sia_train_kind kind;
     int64_t step; /* steps done */
     const sia_step_result *result;
-    double tokens_per_s; /* since the run was started or resumed, validation left out */
     double done;
-    double epoch;
     const double *validation;
     const sia_train_data *data;   /* STARTED */
     const sia_settings *settings; /* STARTED: complete */

@@ -99,11 +99,24 @@ static void test_clean(void **state) {
     assert_content("clean/both", "new");
 }
 
+/* One that cannot come back: its name is a link to nothing. It stays where it is. */
+static void test_put_back(void **state) {
+    (void)state;
+    sia_error err;
+    assert_int_equal(mkdir(in_scratch("back"), 0777), 0);
+    make("back/one.tmp-aside", "old");
+    assert_int_equal(symlink("nowhere", in_scratch("back/one")), 0);
+    assert_int_equal(sia_folder_clean(in_scratch("back"), &err), SIA_FILE);
+    assert_sentence(&err, "back/one: Not a directory");
+    assert_content("back/one.tmp-aside", "old");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commit),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_put_back),
     };
     return cmocka_run_group_tests_name("folder", tests, scratch_create, scratch_destroy);
 }

@@ -45,14 +45,10 @@ static void together(sia_comm *c, void *context) {
         int64_t number = rank == from ? 1000 + from : -1;
         WANT(sia_comm_broadcast(c, &number, sizeof number, from, err) == SIA_OK);
         WANT(number == 1000 + from);
-        int mine = 10 * rank + from, all[MOST_RANKS] = {0};
-        WANT(sia_comm_gather(c, &mine, sizeof mine, rank == from ? all : NULL, from, err) == SIA_OK);
-        for (int r = 0; rank == from && r < size; r++) WANT(all[r] == 10 * r + from);
     }
     double sums[3] = {1, rank, 0.5};
     WANT(sia_comm_sum(c, sums, 3, err) == SIA_OK);
     WANT(sums[0] == size && sums[1] == size * (size - 1) / 2.0 && sums[2] == 0.5 * size);
-    WANT(sia_comm_barrier(c, err) == SIA_OK);
     char *text;
     WANT(sia_comm_share_text(c, rank ? NULL : "from rank 0", &text, err) == SIA_OK);
     WANT(text && strcmp(text, "from rank 0") == 0);
@@ -148,7 +144,7 @@ static void refused(void **state) {
     sia_comm_destroy(NULL);
 }
 
-/* Calls 0 to 3 of a barrier on rank 0: receive, test, send, test. A caller without a place for the sentence is no
+/* Calls 0 to 3 of a sum on rank 0: receive, test, send, test. A caller without a place for the sentence is no
  * burden for the transport. */
 static void transport_fails(void **state) {
     (void)state;
@@ -157,15 +153,91 @@ static void transport_fails(void **state) {
         "transport: send failed, rank 1 (lost)", "transport: test failed, rank 1 (lost)"};
     for (int i = 0; i < 3 * 4; i++) {
         failing f = {.at = i % 4, .text = i < 4 ? NULL : "the cable is cut"};
+        double number = 1;
         sia_error err;
         sia_comm *c;
         sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
         assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
-        assert_int_equal(sia_comm_barrier(c, i < 8 ? &err : NULL), SIA_LOST);
+        assert_int_equal(sia_comm_sum(c, &number, 1, i < 8 ? &err : NULL), SIA_LOST);
         if (i < 8) assert_string_equal(err.text, i < 4 ? without[i] : "the cable is cut");
         if (i < 8) assert_int_equal(err.status, SIA_LOST);
         sia_comm_destroy(c);
     }
+}
+
+/* Rank 0 gathers texts; rank 1 does not tell how long its own is, or is gone while it is waited for. */
+static void gathering_fails(void **state) {
+    (void)state;
+    for (int at = 0; at < 2; at++) {
+        failing f = {.at = at};
+        sia_error err;
+        sia_comm *c;
+        char *texts[2] = {(char *)&f, (char *)&f};
+        sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
+        assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+        assert_int_equal(sia_comm_gather_texts(c, "mine", texts, &err), SIA_LOST);
+        assert_true(!texts[0] && !texts[1]);
+        sia_comm_destroy(c);
+    }
+}
+
+/* Messages that cannot be: said before the transport hears of them. */
+static const size_t too_large = SIA_MESSAGE_MOST * SIA_TRANSFER_PARTS + 1;
+static const struct {
+    int peer;
+    bool large;
+    const char *sentence;
+} messages[] = {
+    {-1, false, "a message from rank 1 to rank -1 of 3"},
+    {1, false, "a message from rank 1 to rank 1 of 3"},
+    {3, false, "a message from rank 1 to rank 3 of 3"},
+    {0, true, NULL},
+    {2, true, NULL},
+};
+
+static void refused_messages(void **state) {
+    (void)state;
+    failing f = {.at = 100};
+    sia_error err;
+    sia_comm *c;
+    sia_transport transport = {.context = &f, .rank = 1, .size = 3, FUNCTIONS};
+    char byte = 0, large[96];
+    (void)snprintf(large, sizeof large, "a message of %zu bytes: want %zu at most", too_large, too_large - 1);
+    assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        const char *sentence = messages[i].large ? large : messages[i].sentence;
+        size_t bytes = messages[i].large ? too_large : 1;
+        sia_transfer sent = {.count = 7}, got = {.count = 7};
+        assert_int_equal(sia_comm_send(c, messages[i].peer, &byte, bytes, 1, &sent, &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, sentence);
+        assert_int_equal(sia_comm_receive(c, messages[i].peer, &byte, bytes, 1, &got, &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, sentence);
+        assert_int_equal(sent.count + got.count, 0);
+    }
+    assert_int_equal(f.calls, 0);
+    assert_int_equal(sia_comm_sent(c), 0);
+    sia_comm_destroy(c);
+}
+
+/* Bytes are counted where they are sent, those of a part by the whole. */
+static void counted_bytes(void **state) {
+    (void)state;
+    failing f = {.at = 100};
+    sia_error err;
+    sia_comm *c, *part;
+    sia_transport transport = {.context = &f, .rank = 1, .size = 3, FUNCTIONS};
+    char bytes[24] = {0};
+    sia_transfer t;
+    assert_int_equal(sia_comm_sent(NULL), 0);
+    assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+    assert_int_equal(sia_comm_part(&part, c, 1, 2, &err), SIA_OK);
+    assert_int_equal(sia_comm_send(c, 0, bytes, 24, 1, &t, &err), SIA_OK);
+    assert_int_equal(sia_comm_receive(c, 0, bytes, 24, 1, &t, &err), SIA_OK);
+    assert_int_equal(sia_comm_send(part, 1, bytes, 5, 1, &t, &err), SIA_OK);
+    assert_int_equal(sia_comm_sent(c), 29);
+    assert_int_equal(sia_comm_sent(part), 29);
+    sia_comm_destroy(part);
+    sia_comm_destroy(c);
 }
 
 /* A part of the ranks has its own numbers, and does not hear the others. */
@@ -245,7 +317,7 @@ static void without_one(sia_comm *c, void *context) {
     int rank = sia_comm_rank(c);
     double started = sia_seconds();
     if (rank == 1) return;
-    WANT(sia_comm_barrier(c, &said[rank]) == SIA_LOST);
+    WANT(sia_comm_sum(c, &(double){1}, 1, &said[rank]) == SIA_LOST);
     double waited = sia_seconds() - started;
     WANT(waited > 0.2 && waited < 30);
     WANT(!sia_comm_agreed(c));
@@ -331,9 +403,12 @@ static void test_exchange(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together), cmocka_unit_test(none_is_one), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_agree),    cmocka_unit_test(test_same),   cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_exchange), cmocka_unit_test(refused),     cmocka_unit_test(transport_fails),
+        cmocka_unit_test(test_together),    cmocka_unit_test(none_is_one),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_same),        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_exchange),    cmocka_unit_test(refused),
+        cmocka_unit_test(transport_fails),  cmocka_unit_test(gathering_fails),
+        cmocka_unit_test(refused_messages), cmocka_unit_test(counted_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

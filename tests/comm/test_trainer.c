@@ -262,9 +262,16 @@ typedef struct texts {
     const char *folder;
     bool other;     /* the last rank has another text */
     bool other_val; /* and to validate on */
+    bool stopped;   /* rank 0 asks to stop when a validation begins */
+    int together;
     sia_status status[MOST_RANKS];
     sia_error said[MOST_RANKS];
 } texts;
+
+static int stop_validation(void *context, const sia_train_event *event) {
+    (void)context;
+    return event->kind == SIA_TRAIN_VALIDATING;
+}
 
 static void run_of_rank(sia_comm *c, void *context) {
     texts *t = context;
@@ -278,7 +285,13 @@ static void run_of_rank(sia_comm *c, void *context) {
     if (sia_corpus_generate(&data.train, t->tokenizer, seed, 0, 2, 400, 1, NULL)) abort();
     uint64_t val_seed = t->other_val && rank == sia_comm_size(c) - 1 ? 4 : 3;
     if (sia_corpus_generate(&data.val, t->tokenizer, val_seed, 100, 2, 400, 1, NULL)) abort();
-    sia_train_job run = {.folder = t->folder, .settings = &s, .data = &data, .threads = 1, .comm = c};
+    sia_train_job run = {.folder = t->folder,
+                         .settings = &s,
+                         .data = &data,
+                         .threads = 1,
+                         .comm = c,
+                         .together = t->together,
+                         .hook = t->stopped && rank == 0 ? stop_validation : NULL};
     t->status[rank] = sia_train(&run, &t->said[rank]);
     sia_corpus_close(data.train);
     sia_corpus_close(data.val);
@@ -288,7 +301,7 @@ static void run_of_rank(sia_comm *c, void *context) {
 /* Ranks that see another text are refused; rank 0 alone writes. */
 static void whole_runs(void **state) {
     (void)state;
-    char folder[] = "/tmp/sia-test-XXXXXX", refused[64], run[64], command[128];
+    char folder[] = "/tmp/sia-test-XXXXXX", refused[64], run[64], stopped[64], command[128];
     static const char words[] =
         "a text of some words that are merged, some words of a text that are merged again";
     texts t = {.other = true, .folder = refused};
@@ -298,6 +311,7 @@ static void whole_runs(void **state) {
     assert_non_null(mkdtemp(folder));
     (void)snprintf(refused, sizeof refused, "%s/refused", folder);
     (void)snprintf(run, sizeof run, "%s/run", folder);
+    (void)snprintf(stopped, sizeof stopped, "%s/stopped", folder);
     run_ranks(3, 60, run_of_rank, &t);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(t.status[r], SIA_ARGUMENT);
@@ -314,6 +328,18 @@ static void whole_runs(void **state) {
         if (t.status[r]) fail_msg("rank %d: %s", r, t.said[r].text);
     sia_checkpoint *c;
     assert_int_equal(sia_checkpoint_open(&c, run, &(sia_checkpoint_choice){.step = STEPS}, &t.said[0]),
+                     SIA_OK);
+    sia_checkpoint_close(c);
+    /* One rank of those that share a sequence wants to stop: all do, and the step that is validated is there. */
+    t.folder = stopped;
+    t.stopped = true;
+    t.together = 3;
+    run_ranks(3, 60, run_of_rank, &t);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(t.status[r], SIA_STOPPED);
+        assert_string_equal(t.said[r].text, "stopped");
+    }
+    assert_int_equal(sia_checkpoint_open(&c, stopped, &(sia_checkpoint_choice){.step = STEPS}, &t.said[0]),
                      SIA_OK);
     sia_checkpoint_close(c);
     sia_tokenizer_close(t.tokenizer);

@@ -253,6 +253,28 @@ static int stop(void *context, const char *phase, double done) {
     return 1;
 }
 
+/* A text in which no cut is safe for longer than a chunk: it is one chunk, and every byte of it is there. */
+static void test_without_a_cut(void **state) {
+    (void)state;
+    enum { BYTES = (8 << 20) + 5 };
+    bool tails;
+    char *text = malloc(BYTES + 1);
+    assert_non_null(text);
+    memset(text, 'x', BYTES);
+    text[BYTES] = 0;
+    (void)write_text("endless.txt", text);
+    sia_tokenizer *small = tokenizer;
+    tokenizer = small_tokenizer(257); /* a token for each byte */
+    OK(pack(in_scratch("endless"), (sia_pack_options){0}, in_scratch("endless.txt"), NULL, &tails));
+    sia_corpus *c;
+    OK(sia_corpus_open(&c, in_scratch("endless"), &(sia_corpus_config){.tokenizer = tokenizer}, &said));
+    assert_int_equal(sia_corpus_tokens(c), 1 + BYTES); /* the mark of a document, its bytes */
+    sia_corpus_close(c);
+    sia_tokenizer_close(tokenizer);
+    tokenizer = small;
+    free(text);
+}
+
 /* Every pair of bytes is a token: more than a shard can hold. */
 static sia_tokenizer *large_tokenizer(void) {
     sia_tokenizer *t;
@@ -555,9 +577,11 @@ static void test_commands(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders), cmocka_unit_test(test_manifest),
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_claims),  cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_chunks),  cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents),     cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_manifest),      cmocka_unit_test(test_names),
+        cmocka_unit_test(test_claims),        cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_without_a_cut), cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }

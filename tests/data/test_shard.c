@@ -151,6 +151,9 @@ static void test_pattern(void **state) {
     sia_corpus_close(c);
     assert_int_equal(sia_corpus_open(&c, in_scratch("nothing_*.bin"), NULL, &err), SIA_FILE);
     assert_sentence(&err, "no file matches");
+    assert_int_equal(symlink("loop", in_scratch("loop")), 0);
+    assert_int_equal(sia_corpus_open(&c, in_scratch("loop/*.bin"), NULL, &err), SIA_FILE);
+    assert_sentence(&err, "loop/*.bin: a folder could not be read");
     assert_int_equal(sia_corpus_open(&c, in_scratch("nothing.bin"), NULL, &err), SIA_FILE);
     assert_sentence(&err, "No such file");
     assert_int_equal(sia_corpus_open(&c, scratch, NULL, &err), SIA_FILE);

@@ -11,8 +11,10 @@
 
 #include "data/windows.h"
 #include "eval/loss.h"
+#include "eval/text.h"
 #include "reference.h"
 #include "small_run.h"
+#include "text/tokenizer.h"
 
 enum { VOCABULARY = 61, TRAIN_LEN = 16, LONGEST = 64, WINDOWS = 3, TOKENS = 1000 };
 
@@ -214,9 +216,35 @@ static void test_long(void **state) {
     sia_model_destroy(m);
 }
 
+/* Every pair of bytes is a token: more than 16 bits can tell apart, whatever the model's vocabulary is. */
+static void test_large_tokenizer(void **state) {
+    (void)state;
+    enum { PAIRS = 65536, SIZE = 256 + PAIRS + 1 };
+    sia_tokenizer *t;
+    sia_eval_text text;
+    OK(sia_vocabulary_create(&t, "large", SIZE, 0, &said));
+    for (uint32_t i = 0; i < SIZE - 1; i++) {
+        uint32_t pair = i < 256 ? i << 8 : i - 256;
+        char bytes[2] = {(char)(pair >> 8), (char)(pair & 0xff)};
+        OK(sia_vocabulary_set(t, i, bytes, i < 256 ? 1 : 2, &said));
+    }
+    OK(sia_vocabulary_set_special(t, SIZE - 1, "<|endoftext|>", &said));
+    OK(sia_vocabulary_finish(t, &said));
+    sia_eval_source source = {.path = "/dev/null", .tokenizer = t, .vocabulary = SIZE, .threads = 1};
+    assert_int_equal(sia_eval_text_open(&text, &source, &said), SIA_ARGUMENT);
+    assert_string_equal(said.text, "the tokenizer has 65793 tokens: want at most 65536");
+    sia_eval_text_close(&text);
+    source.vocabulary--;
+    assert_int_equal(sia_eval_text_open(&text, &source, &said), SIA_ARGUMENT);
+    assert_string_equal(said.text, "the tokenizer has 65793 tokens, the model's vocabulary ends at 65792");
+    sia_eval_text_close(&text);
+    sia_tokenizer_close(t);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference),
-                                       cmocka_unit_test(test_scheme_matters), cmocka_unit_test(test_lengths),
-                                       cmocka_unit_test(test_join), cmocka_unit_test(test_long)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference), cmocka_unit_test(test_scheme_matters),
+        cmocka_unit_test(test_lengths),   cmocka_unit_test(test_join),
+        cmocka_unit_test(test_long),      cmocka_unit_test(test_large_tokenizer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,9 @@ static const command_case cases[] = {
      2, "the tokenizer has 300 tokens, the model's vocabulary ends at 264"},
     {"mkdir bare; cp run/step-000007/model.safetensors bare; $SIA eval bare/model.safetensors --data text", 2,
      "no tokenizer.json beside it"},
+    {"$SIA data pack --tokenizer large.json --out wide text && "
+     "$SIA eval bare/model.safetensors --data wide",
+     2, "the text has a vocabulary of 300, the model's ends at 264"},
     {"$SIA eval run --data text " QUICK " --json > /dev/full", 1, "stdout"},
     /* sia generate: what works. */
     {"$SIA generate --help", 0, "Usage: sia generate [options] MODEL"},

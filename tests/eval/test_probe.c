@@ -430,8 +430,20 @@ static void refusals(void **state) {
     sia_model *m = model_of("si+prope", "si+prope", 2);
     refused(m, &(sia_probe_options){.windows = shorter.windows, .length = 15}, SIA_ARGUMENT,
             "length 15: want 16 to 1073741824");
-    sia_probe *p;
+    sia_windows *many;
     sia_error err;
+    static uint16_t long_text[(SIA_PROBE_WINDOWS + 1) * 16 + 1];
+    for (size_t i = 1; i < sizeof long_text / sizeof *long_text; i++) long_text[i] = 1;
+    sia_corpus *corpus;
+    sia_corpus_config config = {.vocabulary = VOCABULARY, .end_of_text = 0, .scan = 1};
+    assert_int_equal(
+        sia_corpus_borrow(&corpus, long_text, sizeof long_text / sizeof *long_text, &config, &err), SIA_OK);
+    assert_int_equal(sia_windows_create(&many, corpus, 16, 0, &err), SIA_OK);
+    refused(m, &(sia_probe_options){.windows = many, .length = 16}, SIA_ARGUMENT,
+            "1025 windows: want 1 to 1024");
+    sia_windows_destroy(many);
+    sia_corpus_close(corpus);
+    sia_probe *p;
     assert_int_equal(
         sia_probe_run(&p, m, &(sia_probe_options){.windows = wide.windows, .length = LENGTH}, &err),
         SIA_ARGUMENT);

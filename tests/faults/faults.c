@@ -54,9 +54,9 @@ static fault_kind armed;
 static fault_mode armed_mode;
 static uint64_t armed_n, calls, hits;
 
-static const char *const names[FAULT_KINDS] = {"none",       "memory", "short write", "ENOSPC", "EIO",
-                                               "EINTR",      "fsync",  "rename",      "open",   "read",
-                                               "short read", "mmap",   "stat",        "close"};
+static const char *const names[FAULT_KINDS] = {"none",  "memory",     "short write", "ENOSPC", "EIO",
+                                               "EINTR", "fsync",      "rename",      "exists", "open",
+                                               "read",  "short read", "mmap",        "stat",   "close"};
 
 const char *fault_name(fault_kind kind) { return names[kind]; }
 
@@ -292,6 +292,7 @@ int __wrap_open(const char *path, int flags, ...) {
     mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
     if (fails(FAULT_OPEN, EMFILE) || fails(FAULT_EINTR, EINTR)) return -1;
+    if (flags & O_EXCL && fails(FAULT_EXISTS, EEXIST)) return -1;
     int fd = __real_open(path, flags, mode);
     opened(fd, path, flags);
     return fd;
@@ -394,7 +395,7 @@ int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, u
 
 int __wrap_mkdir(const char *path, mode_t mode);
 int __wrap_mkdir(const char *path, mode_t mode) {
-    return fails(FAULT_ENOSPC, ENOSPC) ? -1 : __real_mkdir(path, mode);
+    return fails(FAULT_ENOSPC, ENOSPC) || fails(FAULT_EXISTS, EEXIST) ? -1 : __real_mkdir(path, mode);
 }
 
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t from);

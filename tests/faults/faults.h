@@ -26,6 +26,7 @@ typedef enum fault_kind {
     FAULT_EINTR,      /* a write, read, open, fsync: a signal came */
     FAULT_FSYNC,      /* fsync, fdatasync: EIO */
     FAULT_RENAME,     /* rename, renameat2: EIO */
+    FAULT_EXISTS,     /* a new name by open or mkdir: EEXIST, someone else was first */
     FAULT_OPEN,       /* open, opendir, scandir: EMFILE */
     FAULT_READ,       /* read: EIO */
     FAULT_SHORT_READ, /* read: one byte */

@@ -88,15 +88,16 @@ static const struct {
     fault_mode mode;
     bool harmless; /* the operation must not fail */
 } plans[] = {
-    {FAULT_MEMORY, FAULT_ONCE, false},   {FAULT_MEMORY, FAULT_ONWARD, false},
-    {FAULT_SHORT, FAULT_EVERY, true},    {FAULT_ENOSPC, FAULT_ONCE, false},
-    {FAULT_ENOSPC, FAULT_ONWARD, false}, {FAULT_EIO, FAULT_ONCE, false},
-    {FAULT_EINTR, FAULT_EVERY, true},    {FAULT_FSYNC, FAULT_ONCE, false},
-    {FAULT_FSYNC, FAULT_ONWARD, false},  {FAULT_RENAME, FAULT_ONCE, false},
-    {FAULT_RENAME, FAULT_ONWARD, false}, {FAULT_OPEN, FAULT_ONCE, false},
-    {FAULT_READ, FAULT_ONCE, false},     {FAULT_SHORT_READ, FAULT_EVERY, true},
-    {FAULT_MAP, FAULT_ONCE, false},      {FAULT_STAT, FAULT_ONCE, false},
-    {FAULT_CLOSE, FAULT_ONCE, false},
+    {FAULT_MEMORY, FAULT_ONCE, false},     {FAULT_MEMORY, FAULT_ONWARD, false},
+    {FAULT_SHORT, FAULT_EVERY, true},      {FAULT_ENOSPC, FAULT_ONCE, false},
+    {FAULT_ENOSPC, FAULT_ONWARD, false},   {FAULT_EIO, FAULT_ONCE, false},
+    {FAULT_EINTR, FAULT_EVERY, true},      {FAULT_FSYNC, FAULT_ONCE, false},
+    {FAULT_FSYNC, FAULT_ONWARD, false},    {FAULT_RENAME, FAULT_ONCE, false},
+    {FAULT_RENAME, FAULT_ONWARD, false},   {FAULT_RENAME, FAULT_EVERY, false},
+    {FAULT_EXISTS, FAULT_ONCE, false},     {FAULT_EXISTS, FAULT_ONWARD, false},
+    {FAULT_OPEN, FAULT_ONCE, false},       {FAULT_READ, FAULT_ONCE, false},
+    {FAULT_SHORT_READ, FAULT_EVERY, true}, {FAULT_MAP, FAULT_ONCE, false},
+    {FAULT_STAT, FAULT_ONCE, false},       {FAULT_CLOSE, FAULT_ONCE, false},
 };
 
 static char home[64];

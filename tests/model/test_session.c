@@ -256,6 +256,10 @@ static void validation_refused(void **state) {
     sia_validation v = {.windows = w, .length = 8, .parts = 1, .together = 2};
     REFUSED(sia_validate(m, &v, &result, &err),
             "context parallel 2 on 1 rank: want a divisor of their number");
+    v.cache = SIA_F16;
+    REFUSED(sia_validate(m, &v, &result, &err),
+            "context parallel: there is no cache, so its type must be f32");
+    v.cache = SIA_F32;
     v.together = 0;
     assert_int_equal(sia_validate(m, &v, &result, &err), SIA_OK);
     assert_true(result.tokens == 8 * sia_windows_count(w) && result.loss > 0);

@@ -181,6 +181,8 @@ static void step_both(sia_optimizer *o, parameter *p, int64_t count, const sia_o
     plain_step(p, count, c, step, rate_factor);
 }
 
+static const char *const group_names[SIA_GROUPS] = {"embedding", "matrix", "unembedding", "scalar"};
+
 static bool follow(const sia_kernel *kernel, int64_t rows, int64_t columns, sia_group group,
                    const sia_optim_config *config, double bound) {
     parameter p = parameter_create("w", rows, columns, group);
@@ -192,8 +194,8 @@ static bool follow(const sia_kernel *kernel, int64_t rows, int64_t columns, sia_
     }
     bool good = worst < bound;
     printf("%-9s %-11s %4" PRId64 " x %-5" PRId64 " clip %-5g decay %-4g: error %.1e, bound %.0e%s\n",
-           kernel->name, sia_group_name(group), rows, columns, config->clip, config->weight_decay, worst,
-           bound, good ? "" : ": FAILED");
+           kernel->name, group_names[group], rows, columns, config->clip, config->weight_decay, worst, bound,
+           good ? "" : ": FAILED");
     sia_optimizer_destroy(o);
     parameter_destroy(&p);
     return good;

@@ -41,19 +41,24 @@ static void put(const char *folder, const char *file, const char *text) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* The page of one folder; freed by the caller. */
-static char *page_of(const char *folder) {
+/* The page of some folders, written to out; freed by the caller. */
+static char *page_of_all(const char *const *folders, int count, const char *out) {
     sia_error err = {0};
-    char path[600], *text = NULL;
+    char *text = NULL;
     size_t size;
     markup m;
-    if (sia_report_write(&folder, 1, NULL, &err)) fail_msg("%s", err.text);
-    (void)snprintf(path, sizeof path, "%s/report.html", folder);
-    assert_int_equal(sia_file_read(path, 1 << 28, &text, &size, &err), SIA_OK);
+    if (sia_report_write(folders, count, out, &err)) fail_msg("%s", err.text);
+    assert_int_equal(sia_file_read(out, 1 << 28, &text, &size, &err), SIA_OK);
     assert_int_equal(strlen(text), size);
-    if (!markup_read(&m, text)) fail_msg("%s: %s", folder, m.wrong);
+    if (!markup_read(&m, text)) fail_msg("%s: %s", out, m.wrong);
     assert_null(markup_outside(text));
     return text;
+}
+
+static char *page_of(const char *folder) {
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/report.html", folder);
+    return page_of_all(&folder, 1, path);
 }
 
 static void says(const char *page, const char *words) {
@@ -156,6 +161,128 @@ static void control(void **state) {
                "<strong>60 %</strong> of the lead; one seed: no claim.");
     says(page, "At 400 tokens (4\xc3\x97): si+prope does not lead prope (0.250 above it)");
     says(page, "one seed: no claim");
+    free(page);
+}
+
+#define RESULT(scheme, seed, loss) \
+    "{\"kind\":\"result\",\"scheme\":\"" scheme "\",\"seed\":" #seed ",\"loss\":{" loss "}}\n"
+#define VARIANT(variant, loss) \
+    "{\"kind\":\"result\",\"scheme\":\"rope\",\"variant\":\"" variant "\",\"seed\":0,\"loss\":{" loss "}}\n"
+
+/* Studies that are not even: what one sentence says of each, and what it does not say. */
+static const struct {
+    const char *lines, *words[4], *not ;
+} uneven[] = {
+    /* Nobody tells the training length. */
+    {RESULT("rope", 0, "\"100\":3.0") RESULT("alibi", 0, "\"100\":2.9"),
+     {"2 schemes, 1 seed each. At 100 tokens <strong>alibi</strong> has the lowest loss, 2.900; next is rope "
+      "with "
+      "3.000 (one seed: no claim)."},
+     "100 tokens ("},
+    /* prope has one seed, and no result at 400; in the paper it is below rope, 3.260 against 3.261. */
+    {"{\"kind\":\"study\",\"train_len\":100}\n" RESULT("rope", 0, "\"100\":3.0,\"400\":4")
+         RESULT("rope", 1, "\"100\":3.2,\"400\":4") RESULT("prope", 0, "\"100\":3.3"),
+     {"2 schemes, 1 to 2 seeds each, trained at 100 tokens",
+      "<th scope=\"row\">prope</th><td class=\"n\">3.300<i></i></td><td class=\"n\">\xe2\x80\x93<i></i></td>",
+      "Where there is one seed there is no standard error, and no difference is claimed.",
+      "the one pair that the paper orders stands the other way round here; 1 rests on one seed: no claim."},
+     "none by more than two standard errors"},
+    /* Another name of a scheme of the paper. */
+    {"{\"kind\":\"study\",\"train_len\":100}\n" RESULT("ntk", 0, "\"100\":3.05,\"400\":3.9"),
+     {"RoPE+NTK<small>rope+ntk</small></th><td class=\"n\">3.261</td><td class=\"n\">3.703</td>"
+      "<td class=\"n\">5.430</td><td class=\"n\">3.050</td><td class=\"n\">3.900</td>"},
+     "3.900</td><td class=\"n\">3.900"},
+    /* si leads prope by .2, with errors of .2 and .1; sharp gains .5. At 400 si leads by .5, and sharp loses .25. */
+    {"{\"kind\":\"study\",\"train_len\":100}\n" RESULT("prope", 0, "\"100\":4.0,\"400\":4") RESULT(
+         "prope", 1, "\"100\":4.4,\"400\":4") RESULT("sharp+prope", 0, "\"100\":3.7,\"400\":4.25")
+         RESULT("sharp+prope", 1, "\"100\":3.7,\"400\":4.25") RESULT("si+prope", 0, "\"100\":3.9,\"400\":3.5")
+             RESULT("si+prope", 1, "\"100\":4.1,\"400\":3.5"),
+     {"si+prope is below prope by 0.200 \xc2\xb1 0.224, sharp+prope by 0.500 \xc2\xb1 0.200: the control "
+      "closes "
+      "<strong>250 %</strong> of the lead; the lead is within two standard errors, so the share means "
+      "little.",
+      "si+prope is below prope by 0.500 \xc2\xb1 0.000, sharp+prope is above it by 0.250 \xc2\xb1 0.000: the "
+      "control closes <strong>\xe2\x88\x92"
+      "50 %</strong> of the lead."},
+     "one seed"},
+    /* Two sweeps in one file: the figure has the first, the table all. */
+    {VARIANT("tau=1", "\"100\":3.5") VARIANT("tau=10", "\"100\":3.25") VARIANT("width=8", "\"100\":7.125"),
+     {"3 variants, 1 seed each", "Loss against tau", "<th scope=\"row\">rope, width=8</th>"},
+     "Loss against width"},
+};
+
+static void uneven_studies(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof uneven / sizeof *uneven; i++) {
+        char path[300], name[32];
+        (void)snprintf(name, sizeof name, "uneven%zu", i);
+        put(in_folder(name, path), "compare.jsonl", uneven[i].lines);
+        char *page = page_of(path);
+        for (int w = 0; w < 4 && uneven[i].words[w]; w++) says(page, uneven[i].words[w]);
+        says_not(page, uneven[i].not );
+        const char *sweep = strstr(page, "Loss against tau");
+        if (sweep) says_not(sweep, "7.125");
+        free(page);
+    }
+}
+
+/* All that the paper orders, in the reverse order, by seeds that agree: 38 pairs at 1x, of which five are said. */
+static void reversed_order(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme;
+        double loss;
+    } paper[] = {{"rope", 3.261},      {"prope", 3.260},     {"nope", 3.397},       {"rope+ntk", 3.261},
+                 {"rope+yarn", 3.261}, {"logn+rope", 3.260}, {"logn+prope", 3.256}, {"logn+ntk", 3.261},
+                 {"alibi", 3.281},     {"si+prope", 3.244}};
+    char path[300], text[4096] = "{\"kind\":\"study\",\"train_len\":100}\n";
+    for (int i = 0; i < 20; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used,
+                       "{\"kind\":\"result\",\"scheme\":\"%s\",\"seed\":%d,\"loss\":{\"100\":%.3f}}\n",
+                       paper[i / 2].scheme, i % 2, 8 - paper[i / 2].loss);
+    }
+    put(in_folder("reversed", path), "compare.jsonl", text);
+    char *page = page_of(path);
+    says(page,
+         "of 38 pairs that the paper orders, 38 stand the other way round here, 38 of them by more than two "
+         "standard errors: ");
+    says(page, "; and 33 more, in the table below.</li>");
+    free(page);
+}
+
+static void two_runs(void **state) {
+    (void)state;
+    char paths[2][300], out[400];
+    const char *const folders[] = {in_folder("run-a", paths[0]), in_folder("run-b", paths[1])};
+    put(folders[0], "metrics.jsonl", "{\"step\":1,\"loss\":5}\n{\"step\":2,\"loss\":4.5}\n");
+    put(folders[1], "metrics.jsonl", "{\"step\":1,\"loss\":6}\n");
+    (void)snprintf(out, sizeof out, "%s/two.html", command_folder);
+    char *page = page_of_all(folders, 2, out);
+    says(page, "<p>2 training runs.</p>");
+    says_not(page, "stands at step");
+    free(page);
+    page = page_of(folders[0]);
+    says(page, "The run <code>run-a</code> stands at step 2 with a training loss of 4.500.");
+    free(page);
+}
+
+/* A configuration with more values than a page shows. */
+static void large_setting(void **state) {
+    (void)state;
+    char path[300], *text = malloc(1 << 16);
+    assert_non_null(text);
+    size_t used = (size_t)snprintf(text, 1 << 16, "{\"kind\":\"study\",\"config\":{");
+    for (int i = 1; i <= 301; i++)
+        used += (size_t)snprintf(text + used, (1 << 16) - used, "%s\"value%d\":%d", i > 1 ? "," : "", i, i);
+    (void)snprintf(text + used, (1 << 16) - used, "}}\n");
+    put(in_folder("large", path), "compare.jsonl", text);
+    free(text);
+    char *page = page_of(path);
+    says(page, "Configuration, 300 values");
+    says(page, "value300");
+    says_not(page, "value301");
+    says(page, "The first 300 values.");
     free(page);
 }
 
@@ -389,7 +516,9 @@ int main(void) {
         cmocka_unit_test(means),          cmocka_unit_test(hostile_names),
         cmocka_unit_test(bad_input),      cmocka_unit_test(number_of_folders),
         cmocka_unit_test(too_many_names), cmocka_unit_test(commands),
-        cmocka_unit_test(missing_values),
+        cmocka_unit_test(missing_values), cmocka_unit_test(uneven_studies),
+        cmocka_unit_test(reversed_order), cmocka_unit_test(two_runs),
+        cmocka_unit_test(large_setting),
     };
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "commands.h"
 #include "study/compare_plan.h"
 
@@ -34,6 +35,46 @@ static void trained_schemes(void **state) {
         assert_string_equal(name, cases[i].trained);
     }
     assert_int_equal(sia_trained_scheme("si+alibi", (char[SIA_SCHEME_NAME]){0}, NULL), SIA_SCHEME);
+}
+
+/* What the command line refuses before, a caller of the library may ask for. */
+static void plans(void **state) {
+    (void)state;
+    static const char *const all[] = {"rope", "rope+ntk",  "ntk",     "rope+yarn",
+                                      "yarn", "logn+rope", "logn+ntk"};
+    static const struct {
+        int64_t seeds;
+        const char *sweep;
+        int64_t parts;
+        const char *sentence;
+    } cases[] = {
+        {2, NULL, 4, ""},
+        {2, "tau", 8, ""},
+        {0, NULL, 0, "seeds 0: want 1 to 100"},
+        {-1, NULL, 0, "seeds -1: want 1 to 100"},
+        {101, NULL, 0, "seeds 101: want 1 to 100"},
+        {1, "order", 0, "sweep 'order': want the name of a number among the settings"},
+    };
+    sia_settings settings;
+    assert_int_equal(sia_settings_preset(&settings, "tiny", NULL), SIA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_plan plan;
+        sia_error err = {0};
+        sia_compare_job job = {.settings = &settings,
+                               .schemes = all,
+                               .scheme_count = sizeof all / sizeof *all,
+                               .seeds = cases[i].seeds,
+                               .sweep = cases[i].sweep,
+                               .sweep_values = {1, 2},
+                               .sweep_count = 2};
+        bool good = !*cases[i].sentence;
+        assert_int_equal(sia_plan_make(&plan, &job, &err), good ? SIA_OK : SIA_ARGUMENT);
+        assert_string_equal(err.text, cases[i].sentence);
+        if (good) assert_int_equal(plan.count, cases[i].parts);
+        for (int64_t p = 0; good && p < plan.count; p++) /* a training of rope, and one of logn+rope */
+            assert_int_equal(plan.parts[p].scheme_count, p % 2 ? 2 : 3);
+        sia_free(plan.parts);
+    }
 }
 
 /* The results of a study: {"scheme|seed": {"16": loss, ...}}, and how many lines there were. */
@@ -150,12 +191,20 @@ static void command_lines(void **state) {
          "--heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
          0, "\"variant\": \"tau=10\""},
+        /* The text has windows for the longest of the lengths: in two documents, where one would do for 16 tokens. */
+        {"$SIA compare --out t --quiet --json --schemes rope --sweep train-len=16,1024 --layers 1 --width 16 "
+         "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
+         0, "\"variant\": \"train_len=1024\""},
+        {"grep -o '\"val_documents\": .' t/study.json; grep -c "
+         "'\"train_len\":1024,\"loss\":{\"1024\":[0-9.]*,"
+         "\"4096\":' t/compare.jsonl",
+         0, "\"val_documents\": 2\n1\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trained_schemes), cmocka_unit_test(whole_study),
-                                       cmocka_unit_test(command_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trained_schemes), cmocka_unit_test(plans),
+                                       cmocka_unit_test(whole_study), cmocka_unit_test(command_lines)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

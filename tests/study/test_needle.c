@@ -2,10 +2,14 @@
  *
  * The needle study on runs that take a moment: what it leaves, that it goes on to the same lines, and that a
  * small model learns a small task. */
+#include "eval/small_run.h"
 #include "support.h"
 
 #include "base/file.h"
 #include "study/needle.h"
+#include "train/model_file.h"
+
+enum { VOCABULARY = 400 };
 
 static sia_settings small_settings(const char *scheme) {
     sia_settings s;
@@ -13,7 +17,7 @@ static sia_settings small_settings(const char *scheme) {
     s.model.layers = 1;
     s.model.width = 32;
     s.model.heads = 2;
-    s.model.vocabulary = 400;
+    s.model.vocabulary = VOCABULARY;
     s.model.train_len = 128;
     (void)snprintf(s.model.scheme, sizeof s.model.scheme, "%s", scheme);
     s.training.steps = 4;
@@ -155,6 +159,150 @@ static void a_stopped_study_goes_on(void **state) {
     free(want);
 }
 
+/* A haystack as the study makes it, read by the model under a scheme that knows the length. */
+static sia_retrieval_result read_as(sia_model *m, const sia_train_data *data, const sia_needle_settings *s,
+                                    int64_t length, const char *scheme) {
+    sia_retrieval_result result;
+    sia_retrieval r = {.haystack = {.corpus = data->val,
+                                    .tokenizer = data->tokenizer,
+                                    .length = length,
+                                    .needles = s->needles,
+                                    .digits = s->digits,
+                                    .one_token_a_digit = s->one_token_a_digit,
+                                    .numbers_only = s->numbers_only,
+                                    .known_cities = true,
+                                    .seed = s->seed},
+                       .samples = s->samples,
+                       .threads = 1};
+    assert_true(sia_corpus_tokens(data->val) >= length);
+    OK(sia_model_set_scheme(m, scheme, length, &said));
+    OK(sia_retrieval_of_model(m, &r, &result, &said));
+    return result;
+}
+
+/* The numbers that a study found at a length. */
+static sia_retrieval_result result_in(char *text, int64_t length) {
+    sia_retrieval_result r = {0};
+    int depth = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        json_t *json = json_loads(line, 0, NULL);
+        if (number(json, "length") == length && is(json, "kind", "needle-depth")) {
+            assert_true(depth < SIA_DEPTHS);
+            r.depth_count[depth] = number(json, "count");
+            r.depth_right[depth++] = number(json, "right");
+        } else if (number(json, "length") == length) {
+            r.count = number(json, "count");
+            r.right = number(json, "right");
+        }
+        json_decref(json);
+    }
+    return r;
+}
+
+/* Of a run with random weights: its model expects numbers for validation and nothing else, which of them the text
+ * decides. */
+static void expect_digits(const char *path, const sia_train_data *data) {
+    sia_model *m;
+    OK(sia_model_load(&m, path, 1, NULL, NULL, &said));
+    for (int i = 0; i < sia_model_tensors(m); i++) {
+        sia_tensor t = sia_model_tensor(m, i);
+        memset(t.value, 0, (size_t)(t.rows * t.columns) * sizeof(float));
+    }
+    draw_weights(m, 1);
+    const sia_parameter *unembedding = sia_unembedding(&m->parameters);
+    int64_t width = unembedding->columns, kept = 0;
+    float *rows = calloc((size_t)(unembedding->rows * width), sizeof *rows);
+    assert_non_null(rows);
+    for (int digit = 1; digit <= 9; digit++) {
+        const char text = (char)('0' + digit);
+        uint32_t id;
+        size_t count;
+        OK(sia_tokenizer_encode(data->tokenizer, &text, 1, &id, &count, &said));
+        if (!sia_haystack_for_validation((uint64_t)digit)) continue;
+        /* Each second row is the one before it turned round: one of them is above all others, which are 0. */
+        for (int64_t c = 0; c < width; c++)
+            rows[id * width + c] = (kept % 2 ? -1 : 1) * unembedding->value[kept / 2 * width + c];
+        kept++;
+    }
+    memcpy(unembedding->value, rows, (size_t)(unembedding->rows * width) * sizeof *rows);
+    free(rows);
+    OK(save_run(path, m, NULL, &said));
+    sia_model_destroy(m);
+}
+
+/* NTK and YaRN turn by other angles at every length: the study tells the model how long the text will be. */
+static void schemes_that_know_the_length(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"rope+ntk", "rope+yarn"};
+    sia_needle_settings s = *quick();
+    s.steps = 1;
+    s.digits = 1;
+    s.samples = 50;
+    s.numbers_only = true;
+    s.multiples[1] = 4;
+    s.embedding_rate = s.matrix_rate = s.unembedding_rate = s.scalar_rate = 0;
+    for (int i = 0; i < 2; i++) {
+        char folder[512], copy[540];
+        sia_needle_source run = {in_scratch(schemes[i]), NULL};
+        sia_settings settings = small_settings(schemes[i]), ignored;
+        sia_train_data data;
+        sia_model *m;
+        json_t *description;
+        (void)snprintf(folder, sizeof folder, "%s-study", run.path);
+        (void)snprintf(copy, sizeof copy, "%s/%s", folder, schemes[i]);
+        pretrain(run.path, &settings);
+        OK(sia_train_config_read(run.path, &ignored, &description, &said));
+        OK(sia_train_data_open(&data, description, run.path, 1, &said));
+        expect_digits(run.path, &data);
+        sia_needle_job job = {.folder = folder, .runs = &run, .count = 1, .settings = &s, .threads = 1};
+        OK(sia_needle_run(&job, &said));
+        OK(sia_model_load(&m, copy, 1, NULL, NULL, &said));
+        char *text = lines_of(folder);
+        sia_retrieval_result found = result_in(text, 512), told = read_as(m, &data, &s, 512, schemes[i]),
+                             untold = read_as(m, &data, &s, 512, "rope");
+        assert_memory_equal(&found, &told, sizeof found);
+        assert_memory_not_equal(&found, &untold, sizeof found); /* else this test could not fail */
+        free(text);
+        sia_model_destroy(m);
+        sia_train_data_close(&data);
+        json_decref(description);
+    }
+}
+
+/* Names go into JSON, which holds UTF-8 alone: the path of a run, and that of its text, which is in the run's folder. */
+static void names_of_any_bytes(void **state) {
+    (void)state;
+    sia_settings settings = small_settings("rope");
+    sia_source *words;
+    char *text;
+    size_t length;
+    OK(sia_source_create(&words, 99, 20000, &said));
+    OK(sia_source_document(words, 0, &text, &length, &said));
+    char *path = write_file("text.txt", text, length);
+    const struct {
+        const char *folder;
+        sia_data_source source;
+        const char *sentence;
+    } cases[] = {
+        {in_scratch("a\xff"), {.threads = 1}, "a?: the name is no UTF-8"},
+        {in_scratch("b\xff"),
+         {.paths = &path, .count = 1, .val_fraction = 0.1, .threads = 1},
+         "b?/data: the name is no UTF-8"},
+    };
+    for (int i = 0; i < 2; i++) {
+        sia_train_job job = {
+            .folder = cases[i].folder, .settings = &settings, .source = &cases[i].source, .threads = 1};
+        counter c = {0};
+        sia_needle_source run = {cases[i].folder, "good"};
+        OK(sia_train(&job, &said));
+        assert_int_equal(study(in_scratch("bytes"), &run, 1, 1, &c), SIA_ARGUMENT);
+        assert_sentence(&said, cases[i].sentence);
+        assert_int_equal(c.kinds[SIA_NEEDLE_TRAINING], 0);
+    }
+    free(text);
+    sia_source_destroy(words);
+}
+
 static void other_settings_are_refused(void **state) {
     (void)state;
     sia_needle_source runs[] = {{in_scratch("one"), NULL}, {in_scratch("one"), NULL}};
@@ -201,6 +349,8 @@ static void other_settings_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stopped_study_goes_on),
+        cmocka_unit_test(schemes_that_know_the_length),
+        cmocka_unit_test(names_of_any_bytes),
         cmocka_unit_test(other_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_create, scratch_destroy);

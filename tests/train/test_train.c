@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "program.h"
 #include "train/model_file.h"
+#include "train/train.h"
 
 enum { STEPS = 60, KILLS = 10 };
 
@@ -164,6 +165,72 @@ static void test_stop(void **state) {
     }
 }
 
+/* Asks to stop as soon as a validation of `step` begins; puts the run's folder elsewhere for that, if told so. */
+typedef struct stopping {
+    int64_t step;
+    const char *folder, *elsewhere;
+    int saves;
+} stopping;
+
+static int stop_validation(void *context, const sia_train_event *event) {
+    stopping *s = context;
+    s->saves += event->kind == SIA_TRAIN_SAVED;
+    if (event->kind != SIA_TRAIN_VALIDATING || event->step != s->step) return 0;
+    if (s->elsewhere) assert_int_equal(rename(s->folder, s->elsewhere), 0);
+    return 1;
+}
+
+/* Step 7 has a checkpoint because of the stop alone; 35 and 60 have theirs before they are validated. A stop whose
+ * checkpoint cannot be written is an error. Each of them goes on to the bits and the lines of the whole run. */
+static void test_stop_during_validation(void **state) {
+    (void)state;
+    static const struct {
+        int64_t step, newest;
+        bool moved;
+        sia_status status;
+        int saves;
+        const char *sentence;
+    } cases[] = {{7, 7, false, SIA_STOPPED, 2, "stopped"},
+                 {35, 35, false, SIA_STOPPED, 7, "stopped"},
+                 {60, 60, false, SIA_STOPPED, 12, "stopped"},
+                 {7, 5, true, SIA_FILE, 1, "No such file or directory"}};
+    sia_settings settings;
+    json_t *description;
+    sia_train_data data;
+    sia_error err;
+    assert_int_equal(sia_train_config_read(in_folder("whole"), &settings, &description, &err), SIA_OK);
+    assert_int_equal(sia_train_data_open(&data, description, in_folder("whole"), 1, &err), SIA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[32], folder[512], elsewhere[512];
+        (void)snprintf(name, sizeof name, "validated-%d", (int)i);
+        (void)snprintf(folder, sizeof folder, "%s", in_folder(name));
+        (void)snprintf(elsewhere, sizeof elsewhere, "%s", in_folder("elsewhere"));
+        stopping s = {cases[i].step, folder, cases[i].moved ? elsewhere : NULL, 0};
+        sia_train_job job = {.folder = folder,
+                             .settings = &settings,
+                             .data = &data,
+                             .threads = 1,
+                             .resume = true,
+                             .hook = stop_validation,
+                             .hook_context = &s};
+        assert_int_equal(sia_train(&job, &err), cases[i].status);
+        if (!strstr(err.text, cases[i].sentence)) fail_msg("%s", err.text);
+        if (cases[i].moved) assert_int_equal(rename(elsewhere, folder), 0);
+        assert_int_equal(s.saves, cases[i].saves);
+        assert_int_equal(newest_checkpoint(name), cases[i].newest);
+        metrics found;
+        read_metrics(name, &found);
+        assert_int_equal(found.seen[cases[i].step], 1);
+        assert_int_equal(found.validated[cases[i].step], 0);
+        job.hook = NULL;
+        if (sia_train(&job, &err)) fail_msg("%s", err.text);
+        assert_whole(name);
+        assert_metrics(name);
+    }
+    sia_train_data_close(&data);
+    json_decref(description);
+}
+
 /* ---------------------------------------------------------------------------------------------- full disk */
 
 static void assert_loads(const char *run, int64_t step) {
@@ -235,6 +302,9 @@ static const command_case refusals[] = {
      "nolog/metrics.jsonl",
      0, "1"},
     {"$SIA train --quiet --resume --out whole --from absent && echo done", 0, "done"},
+    {"cp -r whole later && sed -i 's/\"steps\": 60/\"steps\": 50/' later/config.json && "
+     "$SIA train --quiet --resume --out later",
+     1, "later: the checkpoint is of step 60 of 50"},
     {"$SIA report whole --out -", 0, "Learning rate of the matrices"},
     {"$SIA train", 2, "want --out RUN"},
     {"$SIA train --out x --val text.txt --val-fraction 0.1 text.txt", 2,
@@ -260,6 +330,9 @@ static const command_case refusals[] = {
      "--steps 1 "
      "--batch 1 && $SIA eval bare",
      2, "bare: was trained without validation text: name one with --data"},
+    {"rm -rf x; bad=$(printf 'b\\377d'); mkdir \"$bad\" && cp whole/data/train_*.bin \"$bad\" && $SIA train "
+     "--out x --quiet \"$bad/train_*.bin\"",
+     2, "b?d/train_*.bin: the name is no UTF-8"},
     {"rm -rf x; $SIA train --out x --quiet --from absent", 1, "absent"},
     {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
      "300 text.txt",
@@ -275,6 +348,68 @@ static void test_refusals(void **state) {
     (void)state;
     run_cases(refusals, sizeof refusals / sizeof *refusals, NULL);
     assert_whole("whole");
+}
+
+/* ------------------------------------------------------------------------------------------ files of models */
+
+/* What is changed in a copy of a model's file. */
+typedef struct altered {
+    const char *key, *value;   /* of the metadata; value NULL: it is left out */
+    const char *tensor, *name; /* gets another name; tensor NULL: a tensor of no numbers is added */
+    const char *sentence;      /* "": none, it is loaded */
+} altered;
+
+static const altered files[] = {
+    {"other", "", "none", "", ""},
+    {"other", "", NULL, "extra", ": holds 15 tensors, its model has 14"},
+    {"other", "", "embedding.weight", "embedding",
+     ": tensor \"embedding.weight\": not there, want F32 [300, 32]"},
+    {"model", NULL, "none", "", ": its metadata has no 'model': not a model of sia"},
+    {"model", "{", "none", "", ": the model in its metadata: "},
+    {"format", "sia 2", "none", "", ": format 'sia 2': want 'sia'; a newer version wrote it than this one, "},
+};
+
+static void write_altered(const sia_safetensors *from, const char *path, const altered *a) {
+    sia_safetensors_writer *w;
+    sia_error err;
+    assert_int_equal(sia_safetensors_create(&w, path, &err), SIA_OK);
+    for (int64_t i = 0; i < sia_safetensors_metadata_count(from); i++) {
+        const char *key = sia_safetensors_metadata_key(from, i);
+        const char *value = strcmp(key, a->key) ? sia_safetensors_metadata(from, key) : a->value;
+        if (value) assert_int_equal(sia_safetensors_describe(w, key, value, &err), SIA_OK);
+    }
+    if (!a->tensor)
+        assert_int_equal(sia_safetensors_declare(w, a->name, SIA_DTYPE_F32, 1, (int64_t[]){0}, &err), SIA_OK);
+    for (int writing = 0; writing < 2; writing++)
+        for (int64_t i = 0; i < sia_safetensors_count(from); i++) {
+            const sia_stored_tensor *t = sia_safetensors_at(from, i);
+            const char *name = a->tensor && !strcmp(t->name, a->tensor) ? a->name : t->name;
+            assert_int_equal(writing ? sia_safetensors_write(w, name, t->data, t->bytes, &err)
+                                     : sia_safetensors_declare(w, name, t->dtype, t->dims, t->shape, &err),
+                             SIA_OK);
+        }
+    assert_int_equal(sia_safetensors_finish(w, &err), SIA_OK);
+}
+
+static void test_model_files(void **state) {
+    (void)state;
+    sia_safetensors *from;
+    sia_error err;
+    char *path = in_folder("altered.safetensors");
+    assert_int_equal(sia_safetensors_open(&from, in_folder("whole/step-000060/model.safetensors"), &err),
+                     SIA_OK);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char sentence[700];
+        sia_model *m;
+        write_altered(from, path, &files[i]);
+        bool good = !*files[i].sentence;
+        assert_int_equal(sia_model_open(&m, path, 1, &err), good ? SIA_OK : SIA_FORMAT);
+        assert_int_equal(m != NULL, good);
+        (void)snprintf(sentence, sizeof sentence, "%s%s", path, files[i].sentence);
+        if (!good && strncmp(err.text, sentence, strlen(sentence)) != 0) fail_msg("%s", err.text);
+        sia_model_destroy(m);
+    }
+    sia_safetensors_close(from);
 }
 
 /* The checkpoint before the loss left the ground stays, and has finite weights. */
@@ -341,9 +476,16 @@ static void test_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),   cmocka_unit_test(test_kill), cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_busy), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_explosion), cmocka_unit_test(test_data),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_explosion),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_stop_during_validation),
+        cmocka_unit_test(test_model_files),
     };
     return cmocka_run_group_tests_name("train", tests, prepare, close_command_folder);
 }
