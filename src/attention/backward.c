@@ -22,10 +22,11 @@ typedef struct backward {
     const sia_tables *tables;
     sia_span span;
     sia_backward io;
+    int64_t k_rows; /* keys in a task */
     int64_t q_blocks, k_blocks, width, q_panel, k_panel;
     float *q, *d_out;      /* [batch, heads, q_blocks] column panels of a block */
-    float *d_q;            /* [batch, heads, q_blocks][SIA_BLOCK_Q][width] */
-    float *lse, *delta;    /* [batch, heads, q_blocks][SIA_BLOCK_Q] */
+    float *d_q;            /* [batch, heads, q_blocks][SIA_BLOCK_BQ][width] */
+    float *lse, *delta;    /* [batch, heads, q_blocks][SIA_BLOCK_BQ] */
     float *k, *k_t, *v_t;  /* [batch, kv_heads, k_blocks] */
     _Atomic int32_t *turn; /* [batch, heads, q_blocks] the block of keys whose turn it is */
     double *d_logn;        /* [batch, heads, q_blocks] */
@@ -34,27 +35,33 @@ typedef struct backward {
 } backward;
 
 static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d_v, float **weights) {
-    *d_k = sia_carve_floats(c, SIA_BLOCK_B * b->width);
-    *d_v = sia_carve_floats(c, SIA_BLOCK_B * b->width);
+    *d_k = sia_carve_floats(c, b->k_rows * b->width);
+    *d_v = sia_carve_floats(c, b->k_rows * b->width);
     *weights = sia_carve_floats(c, (int64_t)b->kernel->gradient_floats());
 }
 
+/* Every task reads all the queries that see its keys: the more keys, the fewer passes. Short sequences are cut finer,
+ * so that there is work for every thread. Gradients depend on it in their last bits, so the number of threads has no
+ * say. */
+static int64_t keys_of_task(int64_t k_len) { return k_len < 2048 ? SIA_BLOCK_BK / 2 : SIA_BLOCK_BK; }
+
 static size_t carve(backward *b, void *base) {
     const sia_attention_config *c = &b->a->config;
+    b->k_rows = keys_of_task(b->span.k_len);
     b->kernel = b->a->kernel;
     b->width = sia_padded(b->kernel, c->head_dim);
-    b->q_blocks = (b->span.q_len + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q;
-    b->k_blocks = (b->span.k_len + SIA_BLOCK_B - 1) / SIA_BLOCK_B;
-    b->q_panel = SIA_BLOCK_Q * b->width;
-    b->k_panel = SIA_BLOCK_B * b->width;
+    b->q_blocks = (b->span.q_len + SIA_BLOCK_BQ - 1) / SIA_BLOCK_BQ;
+    b->k_blocks = (b->span.k_len + b->k_rows - 1) / b->k_rows;
+    b->q_panel = SIA_BLOCK_BQ * b->width;
+    b->k_panel = b->k_rows * b->width;
     int64_t queries = b->span.batch * c->heads * b->q_blocks,
             keys = b->span.batch * c->kv_heads * b->k_blocks;
     sia_carve all = {base, 0}, worker = {NULL, 0};
     b->q = sia_carve_floats(&all, queries * b->q_panel);
     b->d_out = sia_carve_floats(&all, queries * b->q_panel);
     b->d_q = sia_carve_floats(&all, queries * b->q_panel);
-    b->lse = sia_carve_floats(&all, queries * SIA_BLOCK_Q);
-    b->delta = sia_carve_floats(&all, queries * SIA_BLOCK_Q);
+    b->lse = sia_carve_floats(&all, queries * SIA_BLOCK_BQ);
+    b->delta = sia_carve_floats(&all, queries * SIA_BLOCK_BQ);
     b->k = sia_carve_floats(&all, keys * b->k_panel);
     b->k_t = sia_carve_floats(&all, keys * b->k_panel);
     b->v_t = sia_carve_floats(&all, keys * b->k_panel);
@@ -74,8 +81,8 @@ typedef struct query_block {
 } query_block;
 
 static query_block query_block_of(const backward *b, int64_t index) {
-    int64_t block = index % b->q_blocks, group = index / b->q_blocks, first = block * SIA_BLOCK_Q;
-    int64_t rows = b->span.q_len - first < SIA_BLOCK_Q ? b->span.q_len - first : SIA_BLOCK_Q;
+    int64_t block = index % b->q_blocks, group = index / b->q_blocks, first = block * SIA_BLOCK_BQ;
+    int64_t rows = b->span.q_len - first < SIA_BLOCK_BQ ? b->span.q_len - first : SIA_BLOCK_BQ;
     return (query_block){.index = index,
                          .row = group / b->a->config.heads * b->span.q_len + first,
                          .position = b->span.q_pos + first,
@@ -91,7 +98,7 @@ static void prepare_queries(void *context, int64_t task, int worker) {
     const sia_attention_config *c = &b->a->config;
     query_block at = query_block_of(b, task);
     int64_t column = (int64_t)at.head * c->head_dim;
-    float factors[SIA_BLOCK_Q];
+    float factors[SIA_BLOCK_BQ];
     sia_rows q = {.x = b->io.q + at.row * b->io.q_stride + column,
                   .stride = b->io.q_stride,
                   .rows = at.rows,
@@ -100,18 +107,18 @@ static void prepare_queries(void *context, int64_t task, int worker) {
                   .position = at.position,
                   .factor =
                       sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors)};
-    b->kernel->pack_columns(&q, b->q + task * b->q_panel, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    b->kernel->pack_columns(&q, b->q + task * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
     sia_rows d_out = {.x = b->io.d_out + at.row * b->io.out_stride + column,
                       .stride = b->io.out_stride,
                       .rows = at.rows,
                       .head_dim = c->head_dim};
-    b->kernel->pack_columns(&d_out, b->d_out + task * b->q_panel, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    b->kernel->pack_columns(&d_out, b->d_out + task * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
 
-    float *lse = b->lse + task * SIA_BLOCK_Q, *delta = b->delta + task * SIA_BLOCK_Q;
-    memset(delta, 0, sizeof(float) * SIA_BLOCK_Q);
+    float *lse = b->lse + task * SIA_BLOCK_BQ, *delta = b->delta + task * SIA_BLOCK_BQ;
+    memset(delta, 0, sizeof(float) * SIA_BLOCK_BQ);
     b->kernel->row_dots(b->io.out + at.row * b->io.out_stride + column, b->io.out_stride, d_out.x,
                         d_out.stride, at.rows, c->head_dim, delta);
-    for (int64_t i = 0; i < SIA_BLOCK_Q; i++) {
+    for (int64_t i = 0; i < SIA_BLOCK_BQ; i++) {
         lse[i] = i < at.rows ? b->io.lse[(at.row + i) * c->heads + at.head] * (float)M_LOG2E : 0;
         if (lse[i] == -INFINITY) lse[i] = INFINITY; /* nothing was seen: 2^(-infinity - lse) is to be 0 */
     }
@@ -122,15 +129,15 @@ static void prepare_keys(void *context, int64_t task, int worker) {
     (void)worker;
     const backward *b = context;
     const sia_attention_config *c = &b->a->config;
-    int64_t block = task % b->k_blocks, group = task / b->k_blocks, first = block * SIA_BLOCK_B;
+    int64_t block = task % b->k_blocks, group = task / b->k_blocks, first = block * b->k_rows;
     int64_t row = group / c->kv_heads * b->span.k_len + first, column = group % c->kv_heads * c->head_dim;
     sia_rows k = {.x = b->io.k + row * b->io.k_stride + column,
                   .stride = b->io.k_stride,
-                  .rows = b->span.k_len - first < SIA_BLOCK_B ? b->span.k_len - first : SIA_BLOCK_B,
+                  .rows = b->span.k_len - first < b->k_rows ? b->span.k_len - first : b->k_rows,
                   .head_dim = c->head_dim,
                   .turn = b->tables,
                   .position = b->span.k_pos + first};
-    b->kernel->pack_columns(&k, b->k + task * b->k_panel, SIA_BLOCK_B, SIA_BLOCK_B);
+    b->kernel->pack_columns(&k, b->k + task * b->k_panel, b->k_rows, b->k_rows);
     b->kernel->pack_keys(&k, b->k_t + task * b->k_panel);
     sia_rows v = {.x = b->io.v + row * b->io.v_stride + column,
                   .stride = b->io.v_stride,
@@ -151,9 +158,9 @@ static void gradient_task(void *context, int64_t task, int worker) {
     const sia_attention_config *c = &b->a->config;
     const sia_span *s = &b->span;
     int64_t groups = s->batch * c->kv_heads, group = task % groups, block = task / groups;
-    int64_t batch = group / c->kv_heads, kv_head = group % c->kv_heads, first = block * SIA_BLOCK_B;
+    int64_t batch = group / c->kv_heads, kv_head = group % c->kv_heads, first = block * b->k_rows;
     int64_t key_index = group * b->k_blocks + block, share = c->heads / c->kv_heads;
-    int64_t rows = s->k_len - first < SIA_BLOCK_B ? s->k_len - first : SIA_BLOCK_B;
+    int64_t rows = s->k_len - first < b->k_rows ? s->k_len - first : b->k_rows;
 
     float *d_k, *d_v, *weights;
     sia_carve mine = {b->scratch + (size_t)worker * b->part, 0};
@@ -176,10 +183,11 @@ static void gradient_task(void *context, int64_t task, int worker) {
                               .q = b->q + index * b->q_panel,
                               .d_out = b->d_out + index * b->q_panel,
                               .k = b->k + key_index * b->k_panel,
+                              .k_panel = b->k_rows * b->kernel->panel,
                               .k_t = b->k_t + key_index * b->k_panel,
                               .v_t = b->v_t + key_index * b->k_panel,
-                              .lse = b->lse + index * SIA_BLOCK_Q,
-                              .delta = b->delta + index * SIA_BLOCK_Q,
+                              .lse = b->lse + index * SIA_BLOCK_BQ,
+                              .delta = b->delta + index * SIA_BLOCK_BQ,
                               .d_q = b->d_q + index * b->q_panel,
                               .d_k = d_k,
                               .d_v = d_v,
@@ -207,7 +215,7 @@ static void gradient_task(void *context, int64_t task, int worker) {
 
 /* With x = s[head] ln(N) * turned(q): ds = sum over rows of ln(N) * constant * (q . turned back dx). */
 static double logn_gradient(const backward *b, const query_block *at, const float *d_q, const float *q) {
-    float dots[SIA_BLOCK_Q];
+    float dots[SIA_BLOCK_BQ];
     b->kernel->row_dots(d_q, b->io.q_stride, q, b->io.q_stride, at->rows, b->a->config.head_dim, dots);
     double sum = 0;
     for (int64_t i = 0; i < at->rows; i++) sum += (double)dots[i] * b->tables->log_n[at->position + i];
@@ -220,7 +228,7 @@ static void finish_queries(void *context, int64_t task, int worker) {
     const sia_attention_config *c = &b->a->config;
     query_block at = query_block_of(b, task);
     int64_t place = at.row * b->io.q_stride + (int64_t)at.head * c->head_dim;
-    float factors[SIA_BLOCK_Q], *d_q = b->io.d_q + place, *sums = b->d_q + task * b->q_panel;
+    float factors[SIA_BLOCK_BQ], *d_q = b->io.d_q + place, *sums = b->d_q + task * b->q_panel;
     /* No block of keys wrote here when these queries see none. */
     if (at.position + at.rows <= b->span.k_pos) memset(sums, 0, (size_t)b->q_panel * sizeof(float));
     sia_rows q = {.stride = b->io.q_stride,

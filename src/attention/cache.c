@@ -173,6 +173,7 @@ typedef struct attend {
     int64_t partial;
     char *scratch; /* many queries: a part for each worker */
     size_t part;
+    int64_t q_rows, q_blocks; /* many queries: in a task; tasks for a head */
     int64_t width, rows;
 } attend;
 
@@ -271,7 +272,7 @@ static void carve_worker(const attend *t, sia_carve *w, float **factors, float *
                          float **k, float **v) {
     const sia_attention *a = t->c->a;
     *factors = sia_carve_floats(w, SIA_BLOCK_Q);
-    *q = sia_carve_floats(w, SIA_BLOCK_Q * t->width);
+    *q = sia_carve_floats(w, sia_query_panel(a->kernel, SIA_BLOCK_Q) * t->width);
     *softmax = sia_carve_floats(w, (int64_t)a->kernel->softmax_floats(a->config.head_dim));
     *k = sia_carve_floats(w, (int64_t)SIA_CACHE_BLOCK * a->config.head_dim);
     *v = sia_carve_floats(w, SIA_CACHE_BLOCK * t->width);
@@ -282,9 +283,8 @@ static void prefill_task(void *context, int64_t task, int worker) {
     const sia_cache *c = t->c;
     const sia_attention_config *config = &c->a->config;
     const sia_kernel *kernel = c->a->kernel;
-    int64_t blocks = (t->n + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q,
-            first = (blocks - 1 - task / config->heads) * SIA_BLOCK_Q;
-    int64_t rows = t->n - first < SIA_BLOCK_Q ? t->n - first : SIA_BLOCK_Q,
+    int64_t first = (t->q_blocks - 1 - task / config->heads) * t->q_rows;
+    int64_t rows = t->n - first < t->q_rows ? t->n - first : t->q_rows, panel = sia_query_panel(kernel, rows),
             position = c->length - t->n + first;
     int head = (int)(task % config->heads), d = config->head_dim;
     float *factors, *q, *scratch, *k, *v;
@@ -297,12 +297,13 @@ static void prefill_task(void *context, int64_t task, int worker) {
                   .turn = t->tables,
                   .position = position,
                   .factor = sia_row_factors(c->a, t->tables, t->logn, head, position, rows, factors)};
-    kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    kernel->pack_columns(&x, q, panel, panel);
     sia_softmax softmax = {.head_dim = d,
                            .rows = rows,
                            .scale = sia_tables_scale(t->tables, head),
                            .bias = sia_tables_bias(t->tables, head),
                            .q = q,
+                           .q_rows = panel,
                            .scratch = scratch};
     kernel->softmax_begin(&softmax);
     for (int64_t key = 0; key < position + rows; key += SIA_CACHE_BLOCK) {
@@ -334,7 +335,9 @@ static sia_status attend_many(attend *t, sia_error *err) {
     size_t bytes = t->part * (size_t)config->threads;
     t->scratch = sia_pages_map(bytes);
     if (!t->scratch) return sia_fail_memory(err, bytes, "workspace");
-    sia_parallel(config->threads, (t->n + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q * config->heads, prefill_task, t);
+    t->q_rows = sia_task_rows(t->c->a, t->n, config->heads);
+    t->q_blocks = (t->n + t->q_rows - 1) / t->q_rows;
+    sia_parallel(config->threads, t->q_blocks * config->heads, prefill_task, t);
     sia_pages_unmap(t->scratch, bytes);
     return SIA_OK;
 }

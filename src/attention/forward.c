@@ -19,7 +19,8 @@ typedef struct forward {
     const sia_tables *tables;
     sia_span span;
     sia_forward io;
-    int64_t q_blocks, k_chunks, k_padded, width;
+    int64_t q_rows, q_blocks; /* queries in a task; tasks for a head */
+    int64_t k_chunks, k_padded, width;
     float *k, *v;            /* [batch, kv_heads] times k_padded * head_dim, k_len * width */
     int64_t group_tasks;     /* pack and softmax tasks of one group */
     _Atomic int32_t *packed; /* [batch, kv_heads] pack tasks done */
@@ -29,7 +30,7 @@ typedef struct forward {
 
 static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
     *factors = sia_carve_floats(c, SIA_BLOCK_Q);
-    *q = sia_carve_floats(c, SIA_BLOCK_Q * f->width);
+    *q = sia_carve_floats(c, sia_query_panel(f->kernel, SIA_BLOCK_Q) * f->width);
     *softmax = sia_carve_floats(c, (int64_t)f->kernel->softmax_floats(f->a->config.head_dim));
 }
 
@@ -39,7 +40,8 @@ static size_t carve(forward *f, void *base) {
     int64_t groups = f->span.batch * c->kv_heads;
     f->kernel = f->a->kernel;
     f->width = sia_padded(f->kernel, c->head_dim);
-    f->q_blocks = (f->span.q_len + SIA_BLOCK_Q - 1) / SIA_BLOCK_Q;
+    f->q_rows = sia_task_rows(f->a, f->span.q_len, f->span.batch * c->heads);
+    f->q_blocks = (f->span.q_len + f->q_rows - 1) / f->q_rows;
     f->k_chunks = (f->span.k_len + PACK_CHUNK - 1) / PACK_CHUNK;
     f->k_padded = sia_padded(f->kernel, f->span.k_len);
     sia_carve all = {base, 0}, worker = {NULL, 0};
@@ -79,8 +81,9 @@ static void pack(const forward *f, int64_t group, int64_t chunk) {
 static void attend(const forward *f, int64_t group, int head, int64_t block, int worker) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
-    int64_t first = block * SIA_BLOCK_Q, row = group / c->kv_heads * s->q_len + first;
-    int64_t rows = s->q_len - first < SIA_BLOCK_Q ? s->q_len - first : SIA_BLOCK_Q;
+    int64_t first = block * f->q_rows, row = group / c->kv_heads * s->q_len + first;
+    int64_t rows = s->q_len - first < f->q_rows ? s->q_len - first : f->q_rows;
+    int64_t panel = sia_query_panel(f->kernel, rows);
 
     float *factors, *q, *scratch;
     sia_carve mine = {f->scratch + (size_t)worker * f->part, 0};
@@ -93,13 +96,14 @@ static void attend(const forward *f, int64_t group, int head, int64_t block, int
                   .position = s->q_pos + first,
                   .factor =
                       sia_row_factors(f->a, f->tables, f->io.logn, head, s->q_pos + first, rows, factors)};
-    f->kernel->pack_columns(&x, q, SIA_BLOCK_Q, SIA_BLOCK_Q);
+    f->kernel->pack_columns(&x, q, panel, panel);
 
     sia_softmax softmax = {.head_dim = c->head_dim,
                            .rows = rows,
                            .scale = sia_tables_scale(f->tables, head),
                            .bias = sia_tables_bias(f->tables, head),
                            .q = q,
+                           .q_rows = panel,
                            .scratch = scratch,
                            .statistics = f->io.entropy || f->io.mass};
     int64_t offset = s->q_pos + first - s->k_pos, seen = offset + rows;

@@ -18,10 +18,12 @@
 
 #include "kernel/pack.h"
 
-enum { GQ = SIA_BLOCK_Q, GK = SIA_BLOCK_B };
+enum { GQ = SIA_BLOCK_BQ, GK = SIA_BLOCK_BK };
 _Static_assert(GQ % MR == 0 && GK % NR == 0 && GK % MR == 0, "blocks are whole tiles");
 
 static size_t gradient_floats(void) { return 2 * GQ * GK; }
+
+INLINE int64_t padded_dim(const sia_gradient *g) { return (g->head_dim + NR - 1) / NR * NR; }
 
 /* For MR queries and the keys of `panels` panels: exponents of the weights, and from dp and the weights ds. */
 NOINLINE void exponents_strip(const sia_gradient *g, int64_t row, int64_t panels, float *p) {
@@ -70,11 +72,13 @@ static void gradient_weights(const sia_gradient *g) {
 }
 
 /* MR queries of dq. */
-NOINLINE void query_strip(const float *ds, const float *k, int64_t limit, int64_t k_rows, float *out,
-                          int64_t width, bool first) {
+NOINLINE void query_strip(const sia_gradient *g, int64_t row, bool first) {
+    const float *ds = g->weights + (GQ + row) * GK, *k = g->k;
+    int64_t limit = g->offset + row + 1, k_rows = g->k_rows, k_panel = g->k_panel, width = padded_dim(g);
+    float *out = g->d_q + row * width;
     tile sum;
     if (limit < 1) { /* row 0 sees nothing */
-        for (int64_t c = 0; c < width; c += NR, k += NR * GK, out += NR) {
+        for (int64_t c = 0; c < width; c += NR, k += k_panel, out += NR) {
             tile_zero(&sum);
             tile_by_rows_causal(&sum, limit, k_rows, ds, GK, k);
             FOR_ROWS(if (first) tile_row_store(&sum, r, out + r * width);
@@ -82,7 +86,7 @@ NOINLINE void query_strip(const float *ds, const float *k, int64_t limit, int64_
         }
         return;
     }
-    TILE_CHAIN(&sum, width / NR, ds, 0, GK, k, NR * GK,
+    TILE_CHAIN(&sum, width / NR, ds, 0, GK, k, k_panel,
                tile_by_rows_causal(&sum, limit - 1, k_rows - 1, ds + 1, GK, k + NR),
                if (first) tile_row_store(&sum, r, out + r * width);
                else tile_row_add(&sum, r, out + r * width), out += NR)
@@ -108,15 +112,12 @@ NOINLINE void key_strip(const float *a, const float *b, int64_t first, int64_t q
 }
 
 static void gradient_q(const sia_gradient *g, bool first) {
-    const float *ds = g->weights + GQ * GK;
-    int64_t width = (g->head_dim + NR - 1) / NR * NR;
-    for (int64_t row = 0; row < g->q_rows; row += MR)
-        query_strip(ds + row * GK, g->k, g->offset + row + 1, g->k_rows, g->d_q + row * width, width, first);
+    for (int64_t row = 0; row < g->q_rows; row += MR) query_strip(g, row, first);
 }
 
 static void gradient_kv(const sia_gradient *g) {
     const float *p = g->weights, *ds = p + GQ * GK;
-    int64_t width = (g->head_dim + NR - 1) / NR * NR;
+    int64_t width = padded_dim(g);
     for (int64_t key = 0; key < g->k_rows; key += MR) {
         int64_t first = key - g->offset; /* the first query that sees this key */
         if (first >= g->q_rows) break;

@@ -52,10 +52,13 @@ static void softmax_begin(sia_softmax *s) {
     state st = state_of(s);
     /* The lowest number instead of -infinity: infinity minus infinity would make a NaN of a row without keys.
      */
-    for (int i = 0; i < BQ; i++) st.max[i] = -FLT_MAX;
-    memset(st.sum, 0, sizeof(float) * BQ * VW);
-    memset(st.begun, 0, sizeof(float) * (BQ / MR));
-    if (s->statistics) memset(st.moment, 0, sizeof(float) * BQ * (1 + SIA_DECADES));
+    size_t strips = (size_t)(s->rows + MR - 1) / MR, rows = strips * MR;
+    for (size_t i = 0; i < rows; i++) st.max[i] = -FLT_MAX;
+    memset(st.sum, 0, sizeof(float) * rows * VW);
+    memset(st.begun, 0, sizeof(float) * strips);
+    if (!s->statistics) return;
+    memset(st.moment, 0, sizeof(float) * rows);
+    memset(st.mass, 0, sizeof(float) * rows * SIA_DECADES);
 }
 
 /* One strip of MR queries and one block of keys. */
@@ -66,6 +69,7 @@ typedef struct strip {
     int64_t limit;   /* columns that row 0 sees; each row down sees one more */
     int64_t columns; /* columns that any row sees, in whole panels */
     const float *q, *k, *scale, *bias;
+    int64_t q_panel; /* floats from one panel of q to the next */
 } strip;
 
 /* Row r of a tile of logits. scale and bias point at the distance of row 0 and the tile's first key; a row
@@ -78,9 +82,9 @@ INLINE void logits_row(const tile *c, int r, const float *scale, const float *bi
 NOINLINE void logits_strip(const strip *s, float *logits) {
     const float *q = s->q, *k = s->k, *scale = s->scale - s->t, *bias = s->bias - s->t;
     int d = s->d;
-    int64_t panel = (int64_t)d * NR;
+    int64_t k_panel = (int64_t)d * NR, q_panel = s->q_panel;
     tile c;
-    TILE_CHAIN(&c, s->columns / NR, q, 0, NR, k, panel, tile_from_panels(&c, d, q, BQ * NR, k),
+    TILE_CHAIN(&c, s->columns / NR, q, 0, NR, k, k_panel, tile_from_panels(&c, d, q, q_panel, k),
                logits_row(&c, r, scale, bias, logits + r * BK), (scale += NR, bias += NR, logits += NR))
 }
 
@@ -210,6 +214,7 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
     s.columns = (seen + NR - 1) / NR * NR;
     s.q = softmax->q + row * NR;
+    s.q_panel = softmax->q_rows * NR;
     s.k = keys->k + first * s.d;
     s.scale = softmax->scale;
     s.bias = softmax->bias;

@@ -17,9 +17,10 @@
 #include "position/table.h"
 
 enum {
-    SIA_BLOCK_Q = 96,  /* queries in a task of the forward pass and in a block of the backward pass */
-    SIA_BLOCK_K = 256, /* keys in a block of the forward pass, at most */
-    SIA_BLOCK_B = 96,  /* keys in a task of the backward pass */
+    SIA_BLOCK_Q = 384,  /* queries in a task of the forward pass, at most */
+    SIA_BLOCK_K = 256,  /* keys in a block of the forward pass, at most */
+    SIA_BLOCK_BK = 192, /* keys in a task of the backward pass, at most */
+    SIA_BLOCK_BQ = 96,  /* queries that it meets at a time */
     SIA_MAX_DIM = 256,
     SIA_MAX_TILE = 16,   /* no kernel's tile has more rows */
     SIA_BLOCK_ROWS = 96, /* rows of a product that one pass over the panels serves */
@@ -47,7 +48,8 @@ typedef struct sia_softmax {
     int64_t rows;       /* at most SIA_BLOCK_Q */
     const float *scale; /* tables of this head, at t = 0 */
     const float *bias;
-    const float *q; /* column panels of SIA_BLOCK_Q rows */
+    const float *q; /* column panels of q_rows rows, 0 up to a whole tile */
+    int64_t q_rows;
     float *scratch; /* sia_kernel.softmax_floats(head_dim) of them, aligned */
     bool statistics;
 } sia_softmax;
@@ -62,19 +64,21 @@ typedef struct sia_keys {
 
 /* ---------------------------------------------------------------------------------------------- backward */
 
-/* One block of keys (at most SIA_BLOCK_B) against one block of queries (at most SIA_BLOCK_Q). */
+/* One block of keys (at most SIA_BLOCK_BK) against one block of queries (at most SIA_BLOCK_BQ). */
 typedef struct sia_gradient {
     int head_dim;
     int64_t q_rows, k_rows;
     int64_t offset; /* position of query row 0 minus position of key row 0 */
     const float *scale, *bias;
-    const float *q, *d_out;     /* column panels of SIA_BLOCK_Q rows */
-    const float *k, *k_t, *v_t; /* column panels of SIA_BLOCK_B rows; key panels */
-    const float *lse;           /* [q_rows] log2 of the row sums */
-    const float *delta;         /* [q_rows] d_out . out */
-    float *d_q;                 /* [q_rows rounded up][padded d], row-major */
-    float *d_k, *d_v;           /* [SIA_BLOCK_B][padded d], row-major, added to */
-    float *weights;             /* scratch: sia_kernel.gradient_floats() */
+    const float *q, *d_out; /* column panels of SIA_BLOCK_BQ rows */
+    const float *k;         /* column panels, k_panel floats from one to the next */
+    int64_t k_panel;
+    const float *k_t, *v_t; /* key panels */
+    const float *lse;       /* [q_rows] log2 of the row sums */
+    const float *delta;     /* [q_rows] d_out . out */
+    float *d_q;             /* [q_rows rounded up][padded d], row-major */
+    float *d_k, *d_v;       /* [SIA_BLOCK_BK][padded d], row-major, added to */
+    float *weights;         /* scratch: sia_kernel.gradient_floats() */
 } sia_gradient;
 
 /* ---------------------------------------------------------------------------------------------- decode */

@@ -30,10 +30,13 @@ static void same_floats(const tensor *x, const tensor *y) {
 static void threads_same_bits(void **state) {
     (void)state;
     const int threads[] = {1, 2, 3, 8};
+    /* In the third, a task has 384, 192 or 96 queries, as there are threads; in the fourth, 192 keys. */
     const shape shapes[] = {{3, 1, 64, {.q_len = 500, .k_len = 500}},
-                            {1, 1, 40, {.q_len = 333, .k_len = 333}}};
+                            {1, 1, 40, {.q_len = 333, .k_len = 333}},
+                            {4, 2, 16, {.q_len = 800, .k_len = 800}},
+                            {1, 1, 8, {.q_len = 2100, .k_len = 2100}}};
     FOR_EACH_ISA (kernel)
-        for (int s = 0; s < 2; s++) {
+        for (int s = 0; s < 4; s++) {
             problem reference = {0};
             for (int i = 0; i < 4; i++) {
                 sia_attention_config config = {.threads = threads[i]};
