@@ -119,9 +119,9 @@ const float *sia_row_factors(const sia_attention *a, const sia_tables *t, const 
     return room;
 }
 
-/* Every task reads all the keys that it sees, from the third-level cache or from memory, and others may be at work
- * there: the more queries a pass serves, the less it is felt. Limits are the second-level cache, which holds q and
- * the output besides the keys, and that each thread should have several tasks. */
+/* Every task reads all the keys that it sees, from the third-level cache or from memory, and others may be at
+ * work there: the more queries a pass serves, the less it is felt. Limits are the second-level cache, which
+ * holds q and the output besides the keys, and that each thread should have several tasks. */
 int64_t sia_task_rows(const sia_attention *a, int64_t q_len, int64_t heads) {
     enum { FLOATS = 384 * 128, TASKS = 8, LEAST = 96 };
     int64_t rows = SIA_BLOCK_Q, width = sia_padded(a->kernel, a->config.head_dim);

@@ -40,11 +40,11 @@ sia_status sia_logn_check(const sia_attention *a, const char *name, const float 
 const float *sia_row_factors(const sia_attention *a, const sia_tables *t, const float *logn, int head,
                              int64_t position, int64_t rows, float *room);
 
-/* Queries in a task of the forward pass, over `heads` heads in all. What a row comes to does not depend on it. */
+/* Queries in a task of the forward pass, over `heads` heads in all. No result depends on it. */
 int64_t sia_task_rows(const sia_attention *a, int64_t q_len, int64_t heads);
 
-/* Rows of a column panel for that many queries: whole tiles, an odd number of them, so that neighbours in a row
- * of q do not fall into the same places of the first-level cache. */
+/* Rows of a column panel for that many queries: whole tiles, an odd number of them, so that neighbours in a
+ * row of q do not fall into the same places of the first-level cache. */
 static inline int64_t sia_query_panel(const sia_kernel *kernel, int64_t rows) {
     return ((rows + kernel->tile - 1) / kernel->tile | 1) * kernel->tile;
 }

@@ -25,7 +25,7 @@ static size_t gradient_floats(void) { return 2 * GQ * GK; }
 
 INLINE int64_t padded_dim(const sia_gradient *g) { return (g->head_dim + NR - 1) / NR * NR; }
 
-/* For MR queries and the keys of `panels` panels: exponents of the weights, and from dp and the weights ds. */
+/* For MR queries and the keys of `panels` panels: exponents of the weights; from dp and the weights, ds. */
 NOINLINE void exponents_strip(const sia_gradient *g, int64_t row, int64_t panels, float *p) {
     int d = g->head_dim;
     int64_t t = g->offset + row, panel = (int64_t)d * NR;
