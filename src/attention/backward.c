@@ -7,6 +7,9 @@
  *     phase 2   a block of keys      dk, dv of the block, complete;  its part of every dq
  *     phase 3   a block of queries   dq turned back and scaled;  its part of ds
  *
+ * One thread goes through the phases group by group (a group is one kv head of one sequence), in a workspace for one
+ * group, which stays in the cache; several threads take all groups at a time, so that phases end together.
+ *
  * The sum over blocks of keys in dq has a fixed order without a buffer for each: a task adds its part to a
  * block of queries when the counter `turn` says that the blocks of keys before it have done so. Tasks start
  * in ascending order and wait only for earlier ones, so this cannot lock up; blocks of keys of one head are
@@ -22,13 +25,15 @@ typedef struct backward {
     const sia_tables *tables;
     sia_span span;
     sia_backward io;
-    int64_t k_rows; /* keys in a task */
+    int64_t groups, at_a_time, first; /* in all; in the workspace; the first of these */
+    int64_t share;                    /* heads of a group */
+    int64_t k_rows;                   /* keys in a task */
     int64_t q_blocks, k_blocks, width, q_panel, k_panel;
-    float *q, *d_out;      /* [batch, heads, q_blocks] column panels of a block */
-    float *d_q;            /* [batch, heads, q_blocks][SIA_BLOCK_BQ][width] */
-    float *lse, *delta;    /* [batch, heads, q_blocks][SIA_BLOCK_BQ] */
-    float *k, *k_t, *v_t;  /* [batch, kv_heads, k_blocks] */
-    _Atomic int32_t *turn; /* [batch, heads, q_blocks] the block of keys whose turn it is */
+    float *q, *d_out;      /* [at_a_time, share, q_blocks] column panels of a block */
+    float *d_q;            /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ][width] */
+    float *lse, *delta;    /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ] */
+    float *k, *k_t, *v_t;  /* [at_a_time, k_blocks] */
+    _Atomic int32_t *turn; /* [at_a_time, share, q_blocks] the block of keys whose turn it is */
     double *d_logn;        /* [batch, heads, q_blocks] */
     char *scratch;         /* a part for each worker */
     size_t part;
@@ -54,8 +59,10 @@ static size_t carve(backward *b, void *base) {
     b->k_blocks = (b->span.k_len + b->k_rows - 1) / b->k_rows;
     b->q_panel = SIA_BLOCK_BQ * b->width;
     b->k_panel = b->k_rows * b->width;
-    int64_t queries = b->span.batch * c->heads * b->q_blocks,
-            keys = b->span.batch * c->kv_heads * b->k_blocks;
+    b->groups = b->span.batch * c->kv_heads;
+    b->at_a_time = c->threads > 1 ? b->groups : 1;
+    b->share = c->heads / c->kv_heads;
+    int64_t queries = b->at_a_time * b->share * b->q_blocks, keys = b->at_a_time * b->k_blocks;
     sia_carve all = {base, 0}, worker = {NULL, 0};
     b->q = sia_carve_floats(&all, queries * b->q_panel);
     b->d_out = sia_carve_floats(&all, queries * b->q_panel);
@@ -66,7 +73,7 @@ static size_t carve(backward *b, void *base) {
     b->k_t = sia_carve_floats(&all, keys * b->k_panel);
     b->v_t = sia_carve_floats(&all, keys * b->k_panel);
     b->turn = sia_carve_bytes(&all, (size_t)queries * sizeof *b->turn);
-    b->d_logn = sia_carve_bytes(&all, (size_t)queries * sizeof *b->d_logn);
+    b->d_logn = sia_carve_bytes(&all, (size_t)(b->groups * b->share * b->q_blocks) * sizeof *b->d_logn);
     float *unused;
     carve_worker(b, &worker, &unused, &unused, &unused);
     b->part = worker.used;
@@ -76,18 +83,20 @@ static size_t carve(backward *b, void *base) {
 
 /* Where a block of queries lies. */
 typedef struct query_block {
-    int64_t index, row, position, rows; /* in the workspace, in the arrays, in the sequence; its length */
+    int64_t number, row, position, rows; /* among all, in the arrays, in the sequence; its length */
     int head;
 } query_block;
 
+/* index: in the workspace. */
 static query_block query_block_of(const backward *b, int64_t index) {
-    int64_t block = index % b->q_blocks, group = index / b->q_blocks, first = block * SIA_BLOCK_BQ;
+    int64_t number = b->first * b->share * b->q_blocks + index, heads = b->a->config.heads;
+    int64_t first = number % b->q_blocks * SIA_BLOCK_BQ, head = number / b->q_blocks;
     int64_t rows = b->span.q_len - first < SIA_BLOCK_BQ ? b->span.q_len - first : SIA_BLOCK_BQ;
-    return (query_block){.index = index,
-                         .row = group / b->a->config.heads * b->span.q_len + first,
+    return (query_block){.number = number,
+                         .row = head / heads * b->span.q_len + first,
                          .position = b->span.q_pos + first,
                          .rows = rows,
-                         .head = (int)(group % b->a->config.heads)};
+                         .head = (int)(head % heads)};
 }
 
 /* ------------------------------------------------------------------------------------------------ phase 1 */
@@ -129,7 +138,7 @@ static void prepare_keys(void *context, int64_t task, int worker) {
     (void)worker;
     const backward *b = context;
     const sia_attention_config *c = &b->a->config;
-    int64_t block = task % b->k_blocks, group = task / b->k_blocks, first = block * b->k_rows;
+    int64_t group = b->first + task / b->k_blocks, first = task % b->k_blocks * b->k_rows;
     int64_t row = group / c->kv_heads * b->span.k_len + first, column = group % c->kv_heads * c->head_dim;
     sia_rows k = {.x = b->io.k + row * b->io.k_stride + column,
                   .stride = b->io.k_stride,
@@ -157,9 +166,9 @@ static void gradient_task(void *context, int64_t task, int worker) {
     const backward *b = context;
     const sia_attention_config *c = &b->a->config;
     const sia_span *s = &b->span;
-    int64_t groups = s->batch * c->kv_heads, group = task % groups, block = task / groups;
-    int64_t batch = group / c->kv_heads, kv_head = group % c->kv_heads, first = block * b->k_rows;
-    int64_t key_index = group * b->k_blocks + block, share = c->heads / c->kv_heads;
+    int64_t place = task % b->at_a_time, block = task / b->at_a_time, first = block * b->k_rows;
+    int64_t batch = (b->first + place) / c->kv_heads, kv_head = (b->first + place) % c->kv_heads;
+    int64_t key_index = place * b->k_blocks + block, queries = b->share * b->q_blocks;
     int64_t rows = s->k_len - first < b->k_rows ? s->k_len - first : b->k_rows;
 
     float *d_k, *d_v, *weights;
@@ -168,36 +177,34 @@ static void gradient_task(void *context, int64_t task, int worker) {
     memset(d_k, 0, (size_t)b->k_panel * sizeof(float));
     memset(d_v, 0, (size_t)b->k_panel * sizeof(float));
 
-    for (int64_t head = kv_head * share; head < (kv_head + 1) * share; head++)
-        for (int64_t i = 0; i < b->q_blocks; i++) {
-            int64_t index = (batch * c->heads + head) * b->q_blocks + i;
-            query_block at = query_block_of(b, index);
-            int64_t offset = at.position - (s->k_pos + first);
-            if (offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
-            sia_gradient g = {.head_dim = c->head_dim,
-                              .q_rows = at.rows,
-                              .k_rows = rows,
-                              .offset = offset,
-                              .scale = sia_tables_scale(b->tables, at.head),
-                              .bias = sia_tables_bias(b->tables, at.head),
-                              .q = b->q + index * b->q_panel,
-                              .d_out = b->d_out + index * b->q_panel,
-                              .k = b->k + key_index * b->k_panel,
-                              .k_panel = b->k_rows * b->kernel->panel,
-                              .k_t = b->k_t + key_index * b->k_panel,
-                              .v_t = b->v_t + key_index * b->k_panel,
-                              .lse = b->lse + index * SIA_BLOCK_BQ,
-                              .delta = b->delta + index * SIA_BLOCK_BQ,
-                              .d_q = b->d_q + index * b->q_panel,
-                              .d_k = d_k,
-                              .d_v = d_v,
-                              .weights = weights};
-            b->kernel->gradient_weights(&g);
-            wait_for_turn(&b->turn[index], block);
-            b->kernel->gradient_q(&g, block == 0);
-            atomic_store_explicit(&b->turn[index], (int32_t)block + 1, memory_order_release);
-            b->kernel->gradient_kv(&g);
-        }
+    for (int64_t index = place * queries; index < (place + 1) * queries; index++) {
+        query_block at = query_block_of(b, index);
+        int64_t offset = at.position - (s->k_pos + first);
+        if (offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
+        sia_gradient g = {.head_dim = c->head_dim,
+                          .q_rows = at.rows,
+                          .k_rows = rows,
+                          .offset = offset,
+                          .scale = sia_tables_scale(b->tables, at.head),
+                          .bias = sia_tables_bias(b->tables, at.head),
+                          .q = b->q + index * b->q_panel,
+                          .d_out = b->d_out + index * b->q_panel,
+                          .k = b->k + key_index * b->k_panel,
+                          .k_panel = b->k_rows * b->kernel->panel,
+                          .k_t = b->k_t + key_index * b->k_panel,
+                          .v_t = b->v_t + key_index * b->k_panel,
+                          .lse = b->lse + index * SIA_BLOCK_BQ,
+                          .delta = b->delta + index * SIA_BLOCK_BQ,
+                          .d_q = b->d_q + index * b->q_panel,
+                          .d_k = d_k,
+                          .d_v = d_v,
+                          .weights = weights};
+        b->kernel->gradient_weights(&g);
+        wait_for_turn(&b->turn[index], block);
+        b->kernel->gradient_q(&g, block == 0);
+        atomic_store_explicit(&b->turn[index], (int32_t)block + 1, memory_order_release);
+        b->kernel->gradient_kv(&g);
+    }
 
     int64_t row = batch * s->k_len + first;
     sia_rows k = {.stride = b->io.k_stride,
@@ -237,7 +244,7 @@ static void finish_queries(void *context, int64_t task, int worker) {
                   .turn = b->tables,
                   .position = at.position};
     b->kernel->unpack(&q, sums, b->width, (float)M_LN2, d_q);
-    if (b->io.d_logn) b->d_logn[task] = logn_gradient(b, &at, d_q, b->io.q + place);
+    if (b->io.d_logn) b->d_logn[at.number] = logn_gradient(b, &at, d_q, b->io.q + place);
     const float *factor =
         sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors);
     for (int64_t i = 0; factor && i < at.rows; i++)
@@ -303,12 +310,13 @@ sia_status sia_attention_backward(const sia_attention *a, sia_span span, const s
     }
     carve(&b, work);
     int threads = a->config.threads;
-    int64_t query_blocks = span.batch * a->config.heads * b.q_blocks,
-            key_blocks = span.batch * a->config.kv_heads * b.k_blocks;
-    sia_parallel(threads, query_blocks, prepare_queries, &b);
-    sia_parallel(threads, key_blocks, prepare_keys, &b);
-    sia_parallel(threads, key_blocks, gradient_task, &b);
-    sia_parallel(threads, query_blocks, finish_queries, &b);
+    int64_t query_blocks = b.at_a_time * b.share * b.q_blocks, key_blocks = b.at_a_time * b.k_blocks;
+    for (; b.first < b.groups; b.first += b.at_a_time) {
+        sia_parallel(threads, query_blocks, prepare_queries, &b);
+        sia_parallel(threads, key_blocks, prepare_keys, &b);
+        sia_parallel(threads, key_blocks, gradient_task, &b);
+        sia_parallel(threads, query_blocks, finish_queries, &b);
+    }
     if (b.io.d_logn) sum_logn(&b);
     sia_pages_unmap(own, bytes);
     return SIA_OK;

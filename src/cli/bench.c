@@ -172,6 +172,42 @@ double cli_read_seconds(const cli_roofs *roofs, int threads) {
 
 double cli_read_bytes(const cli_roofs *roofs) { return (double)roofs->read_bytes; }
 
+#if defined(__x86_64__) || defined(__aarch64__)
+
+#    define TEN(line) line line line line line line line line line line
+
+/* Additions that wait for each other, one a cycle. */
+static double chain_seconds(int64_t tens) {
+    uint64_t sum = 0, one = 1;
+    double started = cli_seconds();
+    for (int64_t i = 0; i < tens; i++) {
+#    if defined(__x86_64__)
+        __asm__ volatile(TEN("add %1, %0\n\t") : "+r"(sum) : "r"(one));
+#    else
+        __asm__ volatile(TEN("add %0, %0, %1\n\t") : "+r"(sum) : "r"(one));
+#    endif
+    }
+    return cli_seconds() - started;
+}
+
+static double nothing_seconds(int64_t hundreds) {
+    double started = cli_seconds();
+    for (int64_t i = 0; i < hundreds; i++) __asm__ volatile(TEN(TEN("nop\n\t")));
+    return cli_seconds() - started;
+}
+
+double cli_instructions_per_cycle(void) {
+    enum { HUNDREDS = 800 };
+    double cycle = chain_seconds(HUNDREDS * 10) / (HUNDREDS * 100);
+    return cycle * HUNDREDS * 100 / fmax(nothing_seconds(HUNDREDS), 1e-9);
+}
+
+#else
+
+double cli_instructions_per_cycle(void) { return 0; }
+
+#endif
+
 /* The first call warms the unit up; the fastest of the next few tells how many rounds make a part. */
 static void calibrate_peak(cli_roofs *roofs) {
     const int64_t rounds = 10000;

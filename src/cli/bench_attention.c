@@ -276,7 +276,7 @@ static sia_status warm_up(bench *b, bench_cell *cell, sia_error *err) {
 
 typedef struct roof_rates {
     int threads; /* 0: not measured */
-    double fma, read;
+    double fma, read, instructions;
 } roof_rates;
 
 static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
@@ -284,6 +284,7 @@ static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
     if (cell->op == OP_DECODE)
         rates.read = cli_read_bytes(b->roofs) / cli_read_seconds(b->roofs, cell->threads);
     rates.fma = cli_fma_operations(b->roofs, cell->threads) / cli_fma_seconds(b->roofs, cell->threads);
+    if (cell->threads == 1) rates.instructions = cli_instructions_per_cycle();
     return rates;
 }
 
@@ -308,6 +309,7 @@ static sia_status measure_cell(bench *b, bench_cell *cell, int round, roof_rates
     cell->seconds[round] = seconds;
     cell->fma_rate[round] = (before.fma + last->fma) / 2;
     cell->read_rate[round] = (before.read + last->read) / 2;
+    cell->instructions[round] = fmin(before.instructions, last->instructions);
     if (cell->op == OP_FMA_PEAK) cell->fma_rate[round] = cell->operations / seconds;
     if (cell->op == OP_READ) cell->read_rate[round] = cell->bytes / seconds;
     return status;

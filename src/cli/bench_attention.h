@@ -49,6 +49,8 @@ typedef struct bench_cell {
     double seconds[CLI_MAX_ROUNDS];   /* of a call */
     double fma_rate[CLI_MAX_ROUNDS];  /* operations a second */
     double read_rate[CLI_MAX_ROUNDS]; /* bytes a second; decode and read only */
+    /* The lower of cli_instructions_per_cycle right before and right after; one thread only. */
+    double instructions[CLI_MAX_ROUNDS];
 } bench_cell;
 
 typedef struct bench {

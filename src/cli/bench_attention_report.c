@@ -51,6 +51,26 @@ static cli_quartiles rate(const bench *b, const bench_cell *cell, double work, c
     return cli_quartiles_of(values, b->set.rounds);
 }
 
+/* What the core takes when nobody shares it: the most that was seen in the whole run. */
+static double instructions_alone(const bench *b) {
+    double most = 0;
+    for (int i = 0; i < b->cell_count; i++)
+        for (int round = 0; round < b->set.rounds; round++)
+            most = fmax(most, b->cells[i].instructions[round]);
+    return most;
+}
+
+/* The median fraction of the peak over the rounds in which the core was ours, and how many they are; NAN and 0 when
+ * there is none, or when the cell has several threads. */
+static double fraction_alone(const bench *b, const bench_cell *cell, int *rounds) {
+    double values[CLI_MAX_ROUNDS], enough = 0.9 * instructions_alone(b);
+    *rounds = 0;
+    for (int i = 0; i < b->set.rounds && cell->threads == 1 && enough > 0; i++)
+        if (cell->instructions[i] >= enough)
+            values[(*rounds)++] = cell->operations / cell->seconds[i] / cell->fma_rate[i];
+    return *rounds ? cli_quartiles_of(values, *rounds).median : NAN;
+}
+
 static cli_quartiles milliseconds(const bench *b, const bench_cell *cell) {
     cli_quartiles q = cli_quartiles_of(cell->seconds, b->set.rounds);
     return (cli_quartiles){q.low * 1e3, q.median * 1e3, q.high * 1e3};
@@ -87,6 +107,11 @@ static json_t *json_cell(const bench *b, const bench_cell *cell) {
     }
     put_quartiles(line, "ms_quartiles", ms);
     if (cell->operations > 0) put_quartiles(line, "peak_fraction_quartiles", fraction);
+    if (cell->operations > 0 && cell->threads == 1) {
+        int rounds;
+        put(line, "peak_fraction_alone", fraction_alone(b, cell, &rounds));
+        json_object_set_new(line, "rounds_alone", json_integer(rounds));
+    }
     if (cell->bytes > 0)
         put_quartiles(line, "bandwidth_fraction_quartiles", rate(b, cell, cell->bytes, cell->read_rate));
     const bench_cell *plain = p ? plain_of(b, cell) : NULL, *single = p ? single_of(b, cell) : NULL,
@@ -149,17 +174,21 @@ static void print_passes(const bench *b) {
     bool only_decode = true;
     for (int op = 0; op < OPS; op++) only_decode = only_decode && (op == OP_DECODE || !wanted[op]);
     if (only_decode) return;
-    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %7s\n", "op", "scheme", "heads x dim", "len", "threads",
-           "ms", "GFLOP/s", "of peak");
+    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %7s  %s\n", "op", "scheme", "heads x dim", "len", "threads",
+           "ms", "GFLOP/s", "of peak", "alone");
     print_roofs(b);
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
         const bench_problem *p = cell->problem;
         if (!p || cell->op == OP_DECODE) continue;
-        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  %7.3f\n", bench_op_names[cell->op], p->scheme,
+        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  %7.3f", bench_op_names[cell->op], p->scheme,
                shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
                rate(b, cell, cell->operations / 1e9, NULL).median,
                rate(b, cell, cell->operations, cell->fma_rate).median);
+        int rounds;
+        double alone = fraction_alone(b, cell, &rounds);
+        if (rounds) printf("  %.3f (%d)", alone, rounds);
+        putchar('\n');
     }
 }
 
@@ -230,6 +259,21 @@ static double last_cache(void) {
     return kilobytes * 1024;
 }
 
+/* A core that is shared: a neighbour on its other hardware thread takes half of the front end, and of the loads. */
+static void warn_of_sharing(const bench *b) {
+    double enough = 0.9 * instructions_alone(b);
+    int shared = 0, samples = 0;
+    for (int i = 0; i < b->cell_count && enough > 0; i++)
+        for (int round = 0; round < b->set.rounds && b->cells[i].threads == 1; round++, samples++)
+            shared += b->cells[i].instructions[round] < enough;
+    if (samples && shared > samples / 10)
+        fprintf(stderr,
+                "sia bench attention: another hardware thread shared the core in %.0f%% of the samples on "
+                "one thread; "
+                "'alone' is the median over the others (their number)\n",
+                100.0 * shared / samples);
+}
+
 /* Threads that do not add up have no cores of their own: others are at work, or cores are two halves of one.
  */
 static void warn_of_threads(const bench *b) {
@@ -266,6 +310,7 @@ void bench_print_warnings(const bench *b) {
             "sia bench attention: other processes took %.0f%% of the processor meanwhile: the figures are "
             "theirs too\n",
             100 * (1 - b->busy / b->wall));
+    warn_of_sharing(b);
     warn_of_threads(b);
 }
 

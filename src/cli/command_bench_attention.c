@@ -124,10 +124,16 @@ const cli_command command_bench_attention = {
                 "  sia bench attention --schemes nope,rope,si+prope --ops forward --threads 1\n"
                 "  SIA_ISA=baseline sia bench attention --quick           the plain kernels\n",
     .options = options,
-    .notes = "A sample stands between two measurements of the machine's rate of multiply-adds in registers\n"
-             "(fma_peak), and of its read bandwidth for decode; fractions and ratios are taken in each "
-             "round, and\n"
-             "the median over the rounds is shown. Operations: 2 d N (N + 1) a head forward, 2.5 times that\n"
-             "backward. JSON has the quartiles too.\n",
+    .notes =
+        "A sample stands between two measurements of the machine's rate of multiply-adds in registers\n"
+        "(fma_peak), and of its read bandwidth for decode; fractions and ratios are taken in each "
+        "round, and\n"
+        "the median over the rounds is shown. Operations: 2 d N (N + 1) a head forward, 2.5 times that\n"
+        "backward. JSON has the quartiles too.\n"
+        "\n"
+        "A neighbour on the other hardware thread of the core takes half of its front end, which slows\n"
+        "kernels down and the peak hardly at all. Around each sample on one thread it is measured how many\n"
+        "instructions that do nothing the core takes in a cycle; 'alone' is the median over the rounds in\n"
+        "which that was at least 0.9 of the most in this run, with their number.\n",
     .run = run,
 };
