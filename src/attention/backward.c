@@ -7,8 +7,9 @@
  *     phase 2   a block of keys      dk, dv of the block, complete;  its part of every dq
  *     phase 3   a block of queries   dq turned back and scaled;  its part of ds
  *
- * One thread goes through the phases group by group (a group is one kv head of one sequence), in a workspace for one
- * group, which stays in the cache; several threads take all groups at a time, so that phases end together.
+ * The phases go over as many groups at a time as there are threads (a group is one kv head of one sequence):
+ * what they leave for each other is then still in the cache. Where sequences are short, several threads take
+ * all groups at a time, so that they wait for each other less often.
  *
  * The sum over blocks of keys in dq has a fixed order without a buffer for each: a task adds its part to a
  * block of queries when the counter `turn` says that the blocks of keys before it have done so. Tasks start
@@ -25,9 +26,10 @@ typedef struct backward {
     const sia_tables *tables;
     sia_span span;
     sia_backward io;
-    int64_t groups, at_a_time, first; /* in all; in the workspace; the first of these */
-    int64_t share;                    /* heads of a group */
-    int64_t k_rows;                   /* keys in a task */
+    int64_t groups, at_a_time; /* in all; in the workspace */
+    int64_t first, here;       /* the first in the workspace, and how many */
+    int64_t share;             /* heads of a group */
+    int64_t k_rows;            /* keys in a task */
     int64_t q_blocks, k_blocks, width, q_panel, k_panel;
     float *q, *d_out;      /* [at_a_time, share, q_blocks] column panels of a block */
     float *d_q;            /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ][width] */
@@ -60,7 +62,8 @@ static size_t carve(backward *b, void *base) {
     b->q_panel = SIA_BLOCK_BQ * b->width;
     b->k_panel = b->k_rows * b->width;
     b->groups = b->span.batch * c->kv_heads;
-    b->at_a_time = c->threads > 1 ? b->groups : 1;
+    b->at_a_time = c->threads > 1 && b->span.k_len < 1024 ? b->groups : c->threads;
+    if (b->at_a_time > b->groups) b->at_a_time = b->groups;
     b->share = c->heads / c->kv_heads;
     int64_t queries = b->at_a_time * b->share * b->q_blocks, keys = b->at_a_time * b->k_blocks;
     sia_carve all = {base, 0}, worker = {NULL, 0};
@@ -166,7 +169,7 @@ static void gradient_task(void *context, int64_t task, int worker) {
     const backward *b = context;
     const sia_attention_config *c = &b->a->config;
     const sia_span *s = &b->span;
-    int64_t place = task % b->at_a_time, block = task / b->at_a_time, first = block * b->k_rows;
+    int64_t place = task % b->here, block = task / b->here, first = block * b->k_rows;
     int64_t batch = (b->first + place) / c->kv_heads, kv_head = (b->first + place) % c->kv_heads;
     int64_t key_index = place * b->k_blocks + block, queries = b->share * b->q_blocks;
     int64_t rows = s->k_len - first < b->k_rows ? s->k_len - first : b->k_rows;
@@ -310,8 +313,9 @@ sia_status sia_attention_backward(const sia_attention *a, sia_span span, const s
     }
     carve(&b, work);
     int threads = a->config.threads;
-    int64_t query_blocks = b.at_a_time * b.share * b.q_blocks, key_blocks = b.at_a_time * b.k_blocks;
-    for (; b.first < b.groups; b.first += b.at_a_time) {
+    for (; b.first < b.groups; b.first += b.here) {
+        b.here = b.groups - b.first < b.at_a_time ? b.groups - b.first : b.at_a_time;
+        int64_t query_blocks = b.here * b.share * b.q_blocks, key_blocks = b.here * b.k_blocks;
         sia_parallel(threads, query_blocks, prepare_queries, &b);
         sia_parallel(threads, key_blocks, prepare_keys, &b);
         sia_parallel(threads, key_blocks, gradient_task, &b);

@@ -109,6 +109,11 @@ static void check_line(const json_t *line) {
         assert_true(number(line, "gflops") > 0);
         assert_true(number(line, "peak_fraction") > 0);
         check_quartiles(line, "peak_fraction_quartiles", number(line, "peak_fraction"));
+        /* One round, and so either this one or none. */
+        if (number(line, "rounds_alone") == 0)
+            check_null(line, "peak_fraction_alone");
+        else
+            assert_true(number(line, "peak_fraction_alone") == number(line, "peak_fraction"));
     }
     if (read || strcmp(op, "fma_peak") == 0 || strcmp(op, "sgemm") == 0) {
         static const char *const absent[] = {"scheme", "heads", "head_dim", "len"};
