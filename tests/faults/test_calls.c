@@ -169,7 +169,7 @@ static sia_status reading(sia_error *err) {
 static sia_status runs(sia_error *err) {
     enum { TENSORS = 100 };
     static float numbers[TENSORS];
-    static char names[TENSORS][8];
+    static char names[TENSORS][16];
     sia_tensor_entry entries[TENSORS];
     sia_tensor_table table = {entries, TENSORS};
     sia_run *run = NULL;
