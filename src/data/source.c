@@ -79,6 +79,7 @@ static uint64_t next(writer *w) { return sia_random_u64(w->stream, w->counter++)
 static bool chance(writer *w, double p) { return (double)(next(w) >> 11) * 0x1p-53 < p; }
 
 static void put(writer *w, const char *bytes, size_t count) {
+    if (w->failed) return;
     if (w->length + count > w->room) {
         size_t room = w->room ? w->room * 2 : 1 << 16;
         char *larger = realloc(w->text, room);
