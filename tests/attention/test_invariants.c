@@ -30,13 +30,15 @@ static void same_floats(const tensor *x, const tensor *y) {
 static void threads_same_bits(void **state) {
     (void)state;
     const int threads[] = {1, 2, 3, 8};
-    /* In the third, a task has 384, 192 or 96 queries, as there are threads; in the fourth, 192 keys. */
+    /* In the third, a task has 384, 192 or 96 queries, as there are threads; in the fourth, 192 keys; the last has
+       groups left over when the backward pass takes as many at a time as there are threads. */
     const shape shapes[] = {{3, 1, 64, {.q_len = 500, .k_len = 500}},
                             {1, 1, 40, {.q_len = 333, .k_len = 333}},
                             {4, 2, 16, {.q_len = 800, .k_len = 800}},
-                            {1, 1, 8, {.q_len = 2100, .k_len = 2100}}};
+                            {1, 1, 8, {.q_len = 2100, .k_len = 2100}},
+                            {5, 5, 8, {.q_len = 1030, .k_len = 1030}}};
     FOR_EACH_ISA (kernel)
-        for (int s = 0; s < 4; s++) {
+        for (int s = 0; s < 5; s++) {
             problem reference = {0};
             for (int i = 0; i < 4; i++) {
                 sia_attention_config config = {.threads = threads[i]};
@@ -257,9 +259,10 @@ static void borrowed_workspace(void **state) {
     (void)state;
     enum { GUARD = 4096, FINITE = 0x3e }; /* a NaN that is scaled stays what it is; 0.186 does not */
     FOR_EACH_ISA (kernel) {
-        sia_attention_config config = {.threads = 1}; /* whose part is the last */
+        /* One thread, whose part is the last, and a task of as many queries as there may be. */
+        sia_attention_config config = {.threads = 1};
         problem p =
-            problem_create("logn+rope", (shape){2, 1, 40, {.q_len = 130, .k_len = 130}}, &config, 37, 1);
+            problem_create("logn+rope", (shape){8, 1, 40, {.q_len = 400, .k_len = 400}}, &config, 37, 1);
         problem_oracle(&p, true);
         size_t bytes[2] = {sia_attention_workspace(p.a, p.shape.span, SIA_PASS_FORWARD),
                            sia_attention_workspace(p.a, p.shape.span, SIA_PASS_BACKWARD)};
