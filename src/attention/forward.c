@@ -73,8 +73,8 @@ static void wait_for(_Atomic int64_t *counter, int64_t count) {
 static void pack(const forward *f, int64_t group, int64_t chunk) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
-    int64_t room = group % f->rooms;
-    if (group >= f->rooms) wait_for(&f->done[group - f->rooms], f->softmax_tasks);
+    int64_t room = group % f->rooms, before = group - f->rooms; /* the group that had the room */
+    if (before >= 0) wait_for(&f->done[before], f->softmax_tasks);
     int64_t batch = group / c->kv_heads, head = group % c->kv_heads;
     int64_t first = chunk * PACK_CHUNK, rows = s->k_len - first < PACK_CHUNK ? s->k_len - first : PACK_CHUNK;
     int64_t position = batch * s->k_len + first;

@@ -258,51 +258,53 @@ static void strides(void **state) {
 static void borrowed_workspace(void **state) {
     (void)state;
     enum { GUARD = 4096, FINITE = 0x3e }; /* a NaN that is scaled stays what it is; 0.186 does not */
-    FOR_EACH_ISA (kernel) {
-        /* One thread, whose part is the last, and a task of as many queries as there may be. */
-        sia_attention_config config = {.threads = 1};
-        problem p =
-            problem_create("logn+rope", (shape){8, 1, 40, {.q_len = 400, .k_len = 400}}, &config, 37, 1);
-        problem_oracle(&p, true);
-        size_t bytes[2] = {sia_attention_workspace(p.a, p.shape.span, SIA_PASS_FORWARD),
-                           sia_attention_workspace(p.a, p.shape.span, SIA_PASS_BACKWARD)};
-        size_t most = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
-        unsigned char *work = sia_alloc(most + GUARD, 1);
-        for (int pass = 0; pass < 2; pass++) {
-            memset(work, 0xff, bytes[pass]); /* NaNs */
-            memset(work + bytes[pass], FINITE, most + GUARD - bytes[pass]);
-            sia_error err;
-            sia_forward f = {.q = p.q.f,
-                             .k = p.k.f,
-                             .v = p.v.f,
-                             .logn = p.s.f,
-                             .out = p.out.f,
-                             .lse = p.lse.f,
-                             .entropy = p.entropy.f,
-                             .mass = p.mass.f};
-            sia_backward b = {.q = p.q.f,
-                              .k = p.k.f,
-                              .v = p.v.f,
-                              .logn = p.s.f,
-                              .out = p.out.f,
-                              .lse = p.lse.f,
-                              .d_out = p.d_out.f,
-                              .d_q = p.d_q.f,
-                              .d_k = p.d_k.f,
-                              .d_v = p.d_v.f,
-                              .d_logn = p.d_s.f};
-            sia_status status = pass ? sia_attention_backward(p.a, p.shape.span, &b, work, &err)
-                                     : sia_attention_forward(p.a, p.shape.span, &f, work, &err);
-            assert_int_equal(status, SIA_OK);
-            for (size_t i = bytes[pass]; i < most + GUARD; i++) assert_int_equal(work[i], FINITE);
+    /* One thread, whose part is the last; tasks of as many queries and of as many keys as there may be. */
+    const shape shapes[] = {{8, 1, 40, {.q_len = 400, .k_len = 400}},
+                            {1, 1, 8, {.q_len = 2100, .k_len = 2100}}};
+    FOR_EACH_ISA (kernel)
+        for (int s = 0; s < 2; s++) {
+            sia_attention_config config = {.threads = 1};
+            problem p = problem_create("logn+rope", shapes[s], &config, 37, 1);
+            problem_oracle(&p, true);
+            size_t bytes[2] = {sia_attention_workspace(p.a, p.shape.span, SIA_PASS_FORWARD),
+                               sia_attention_workspace(p.a, p.shape.span, SIA_PASS_BACKWARD)};
+            size_t most = bytes[0] > bytes[1] ? bytes[0] : bytes[1];
+            unsigned char *work = sia_alloc(most + GUARD, 1);
+            for (int pass = 0; pass < 2; pass++) {
+                memset(work, 0xff, bytes[pass]); /* NaNs */
+                memset(work + bytes[pass], FINITE, most + GUARD - bytes[pass]);
+                sia_error err;
+                sia_forward f = {.q = p.q.f,
+                                 .k = p.k.f,
+                                 .v = p.v.f,
+                                 .logn = p.s.f,
+                                 .out = p.out.f,
+                                 .lse = p.lse.f,
+                                 .entropy = p.entropy.f,
+                                 .mass = p.mass.f};
+                sia_backward b = {.q = p.q.f,
+                                  .k = p.k.f,
+                                  .v = p.v.f,
+                                  .logn = p.s.f,
+                                  .out = p.out.f,
+                                  .lse = p.lse.f,
+                                  .d_out = p.d_out.f,
+                                  .d_q = p.d_q.f,
+                                  .d_k = p.d_k.f,
+                                  .d_v = p.d_v.f,
+                                  .d_logn = p.d_s.f};
+                sia_status status = pass ? sia_attention_backward(p.a, p.shape.span, &b, work, &err)
+                                         : sia_attention_forward(p.a, p.shape.span, &f, work, &err);
+                assert_int_equal(status, SIA_OK);
+                for (size_t i = bytes[pass]; i < most + GUARD; i++) assert_int_equal(work[i], FINITE);
+            }
+            assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+            assert_true(tensor_error(&p.entropy) < FORWARD_BOUND && tensor_error(&p.mass) < FORWARD_BOUND);
+            assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND);
+            assert_true(tensor_error(&p.d_k) < GRADIENT_BOUND);
+            sia_free(work);
+            problem_destroy(&p);
         }
-        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
-        assert_true(tensor_error(&p.entropy) < FORWARD_BOUND && tensor_error(&p.mass) < FORWARD_BOUND);
-        assert_true(tensor_error(&p.d_q) < GRADIENT_BOUND);
-        assert_true(tensor_error(&p.d_k) < GRADIENT_BOUND);
-        sia_free(work);
-        problem_destroy(&p);
-    }
 }
 
 /* A backward pass needs no forward pass of the same object: its tables grow to the later of the two ends. */
