@@ -147,7 +147,9 @@ size_t faults_largest(void) { return largest; }
 void faults_peak_reset(void) { peak_bytes = live_bytes, largest = 0; }
 
 static bool no_memory(size_t bytes) {
+    pthread_mutex_lock(&lock);
     if (bytes > largest) largest = bytes;
+    pthread_mutex_unlock(&lock);
     return fails(FAULT_MEMORY, ENOMEM);
 }
 
