@@ -13,8 +13,8 @@
  *
  * The sum over blocks of keys in dq has a fixed order without a buffer for each: a task adds its part to a
  * block of queries when the counter `turn` says that the blocks of keys before it have done so. Tasks start
- * in ascending order and wait only for earlier ones, so this cannot lock up; blocks of keys of one head are
- * batch * kv_heads tasks apart, so it rarely waits. */
+ * in ascending order and wait only for earlier ones, so this cannot lock up; blocks of keys of one group are
+ * as many tasks apart as there are groups at a time, so it rarely waits. */
 #include "attention/attention.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ typedef struct backward {
     float *d_q;            /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ][width] */
     float *lse, *delta;    /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ] */
     float *k, *k_t, *v_t;  /* [at_a_time, k_blocks] */
-    _Atomic int32_t *turn; /* [at_a_time, share, q_blocks] the block of keys whose turn it is */
+    _Atomic int64_t *turn; /* [at_a_time, share, q_blocks] the block of keys whose turn it is */
     double *d_logn;        /* [batch, heads, q_blocks] */
     char *scratch;         /* a part for each worker */
     size_t part;
@@ -47,9 +47,9 @@ static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d
     *weights = sia_carve_floats(c, (int64_t)b->kernel->gradient_floats());
 }
 
-/* Every task reads all the queries that see its keys: the more keys, the fewer passes. Short sequences are cut
- * finer, so that there is work for every thread. Gradients depend on it in their last bits, so the number of
- * threads has no say. */
+/* Every task reads all the queries that see its keys: the more keys, the fewer passes. Short sequences are
+ * cut finer, so that there is work for every thread. Gradients depend on it in their last bits, so the number
+ * of threads has no say. */
 static int64_t keys_of_task(int64_t k_len) { return k_len < 2048 ? SIA_BLOCK_BK / 2 : SIA_BLOCK_BK; }
 
 static size_t carve(backward *b, void *base) {
@@ -160,11 +160,6 @@ static void prepare_keys(void *context, int64_t task, int worker) {
 
 /* ------------------------------------------------------------------------------------------------ phase 2 */
 
-static void wait_for_turn(_Atomic int32_t *turn, int64_t block) {
-    int patience = 0;
-    while (atomic_load_explicit(turn, memory_order_acquire) != block) sia_threads_pause(&patience);
-}
-
 static void gradient_task(void *context, int64_t task, int worker) {
     const backward *b = context;
     const sia_attention_config *c = &b->a->config;
@@ -203,9 +198,9 @@ static void gradient_task(void *context, int64_t task, int worker) {
                           .d_v = d_v,
                           .weights = weights};
         b->kernel->gradient_weights(&g);
-        wait_for_turn(&b->turn[index], block);
+        sia_threads_wait(&b->turn[index], block);
         b->kernel->gradient_q(&g, block == 0);
-        atomic_store_explicit(&b->turn[index], (int32_t)block + 1, memory_order_release);
+        atomic_store_explicit(&b->turn[index], block + 1, memory_order_release);
         b->kernel->gradient_kv(&g);
     }
 

@@ -65,16 +65,11 @@ static size_t carve(forward *f, void *base) {
     return all.used;
 }
 
-static void wait_for(_Atomic int64_t *counter, int64_t count) {
-    int patience = 0;
-    while (atomic_load_explicit(counter, memory_order_acquire) != count) sia_threads_pause(&patience);
-}
-
 static void pack(const forward *f, int64_t group, int64_t chunk) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
     int64_t room = group % f->rooms, before = group - f->rooms; /* the group that had the room */
-    if (before >= 0) wait_for(&f->done[before], f->softmax_tasks);
+    if (before >= 0) sia_threads_wait(&f->done[before], f->softmax_tasks);
     int64_t batch = group / c->kv_heads, head = group % c->kv_heads;
     int64_t first = chunk * PACK_CHUNK, rows = s->k_len - first < PACK_CHUNK ? s->k_len - first : PACK_CHUNK;
     int64_t position = batch * s->k_len + first;
@@ -154,7 +149,7 @@ static void task(void *context, int64_t number, int worker) {
     }
     int64_t share = c->heads / c->kv_heads;
     int head = (int)(group % c->kv_heads * share + part % share);
-    wait_for(&f->packed[group], f->k_chunks);
+    sia_threads_wait(&f->packed[group], f->k_chunks);
     attend(f, group, head, f->q_blocks - 1 - part / share, worker);
     atomic_fetch_add_explicit(&f->done[group], 1, memory_order_release);
 }

@@ -50,6 +50,11 @@ void sia_threads_pause(int *patience) {
         (void)sched_yield();
 }
 
+void sia_threads_wait(_Atomic int64_t *counter, int64_t value) {
+    int patience = 0;
+    while (atomic_load_explicit(counter, memory_order_acquire) != value) sia_threads_pause(&patience);
+}
+
 int sia_threads_available(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;

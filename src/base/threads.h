@@ -28,4 +28,7 @@ int sia_threads_available(void);
 /* For a task that waits on another: a pause that does not starve it when cores are few. */
 void sia_threads_pause(int *patience);
 
+/* Waits until the counter has that value; what was written before it got it can then be read. */
+void sia_threads_wait(_Atomic int64_t *counter, int64_t value);
+
 #endif

@@ -66,9 +66,9 @@ double cli_sgemm_seconds(const cli_roofs *roofs, int threads);
 double cli_read_seconds(const cli_roofs *roofs, int threads);
 double cli_read_bytes(const cli_roofs *roofs);
 
-/* Instructions that do nothing, of which the core takes so many a cycle: fewer when another hardware thread shares
- * its front end, in which case a kernel is slow for no fault of its own, while the FMA peak hardly shows it. About
- * 40 microseconds. 0 where it is not known how. */
+/* How many instructions that do nothing the core takes in a cycle: fewer when another hardware thread shares
+ * its front end, in which case a kernel is slow for no fault of its own, while the FMA peak hardly shows it.
+ * Takes about 40 microseconds. 0 where it is not known how. */
 double cli_instructions_per_cycle(void);
 
 #endif

@@ -60,8 +60,8 @@ static double instructions_alone(const bench *b) {
     return most;
 }
 
-/* The median fraction of the peak over the rounds in which the core was ours, and how many they are; NAN and 0 when
- * there is none, or when the cell has several threads. */
+/* The median fraction of the peak over the rounds in which the core was ours, and how many they are; NAN and
+ * 0 when there is none, or when the cell has several threads. */
 static double fraction_alone(const bench *b, const bench_cell *cell, int *rounds) {
     double values[CLI_MAX_ROUNDS], enough = 0.9 * instructions_alone(b);
     *rounds = 0;
@@ -259,7 +259,7 @@ static double last_cache(void) {
     return kilobytes * 1024;
 }
 
-/* A core that is shared: a neighbour on its other hardware thread takes half of the front end, and of the loads. */
+/* A core that is shared: a neighbour on its other hardware thread takes half of its front end. */
 static void warn_of_sharing(const bench *b) {
     double enough = 0.9 * instructions_alone(b);
     int shared = 0, samples = 0;

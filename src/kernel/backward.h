@@ -19,7 +19,8 @@
 #include "kernel/pack.h"
 
 enum { GQ = SIA_BLOCK_BQ, GK = SIA_BLOCK_BK };
-_Static_assert(GQ % MR == 0 && GK % NR == 0 && GK % MR == 0, "blocks are whole tiles");
+/* Half of it is a block, too. */
+_Static_assert(GQ % MR == 0 && GK / 2 % NR == 0 && GK / 2 % MR == 0, "blocks are whole tiles");
 
 static size_t gradient_floats(void) { return 2 * GQ * GK; }
 
@@ -32,8 +33,7 @@ NOINLINE void exponents_strip(const sia_gradient *g, int64_t row, int64_t panels
     const float *q = g->q + row * NR, *k = g->k_t, *scale = g->scale - t, *bias = g->bias - t;
     const float *lse = g->lse + row;
     tile c;
-    TILE_CHAIN(&c, panels, q, 0, NR, k, panel, tile_from_panels(&c, d, q, GQ * NR, k),
-               vf shift = vdup(lse[r]);
+    TILE_CHAIN(&c, panels, q, NR, k, panel, tile_from_panels(&c, d, q, GQ * NR, k), vf shift = vdup(lse[r]);
                FOR_VECTORS(vf l = vfma(vload(scale + v * VW - r), c.sum[r][v], vload(bias + v * VW - r));
                            vstore(p + r * GK + v * VW, vmin(vzero(), l - shift));),
                (scale += NR, bias += NR, p += NR))
@@ -46,7 +46,7 @@ NOINLINE void differences_strip(const sia_gradient *g, int64_t row, int64_t pane
     const float *d_out = g->d_out + row * NR, *v_t = g->v_t, *scale = g->scale - (g->offset + row);
     const float *delta = g->delta + row;
     tile c;
-    TILE_CHAIN(&c, panels, d_out, 0, NR, v_t, panel, tile_from_panels(&c, d, d_out, GQ * NR, v_t),
+    TILE_CHAIN(&c, panels, d_out, NR, v_t, panel, tile_from_panels(&c, d, d_out, GQ * NR, v_t),
                vf shift = vdup(delta[r]);
                FOR_VECTORS(vf weight = vload(p + r * GK + v * VW) * vload(scale + v * VW - r);
                            vstore(ds + r * GK + v * VW, (c.sum[r][v] - shift) * weight);),
@@ -71,6 +71,13 @@ static void gradient_weights(const sia_gradient *g) {
     }
 }
 
+INLINE void query_row(const tile *sum, int r, bool first, float *out) {
+    if (first)
+        tile_row_store(sum, r, out);
+    else
+        tile_row_add(sum, r, out);
+}
+
 /* MR queries of dq. */
 NOINLINE void query_strip(const sia_gradient *g, int64_t row, bool first) {
     const float *ds = g->weights + (GQ + row) * GK, *k = g->k;
@@ -81,15 +88,13 @@ NOINLINE void query_strip(const sia_gradient *g, int64_t row, bool first) {
         for (int64_t c = 0; c < width; c += NR, k += k_panel, out += NR) {
             tile_zero(&sum);
             tile_by_rows_causal(&sum, limit, k_rows, ds, GK, k);
-            FOR_ROWS(if (first) tile_row_store(&sum, r, out + r * width);
-                     else tile_row_add(&sum, r, out + r * width);)
+            FOR_ROWS(query_row(&sum, r, first, out + r * width);)
         }
         return;
     }
-    TILE_CHAIN(&sum, width / NR, ds, 0, GK, k, k_panel,
+    TILE_CHAIN(&sum, width / NR, ds, GK, k, k_panel,
                tile_by_rows_causal(&sum, limit - 1, k_rows - 1, ds + 1, GK, k + NR),
-               if (first) tile_row_store(&sum, r, out + r * width);
-               else tile_row_add(&sum, r, out + r * width), out += NR)
+               query_row(&sum, r, first, out + r * width), out += NR)
 }
 
 /* MR keys of dv or dk: out += a^T b, from the first query that sees the key. */
@@ -106,7 +111,7 @@ NOINLINE void key_strip(const float *a, const float *b, int64_t first, int64_t q
         return;
     }
     const float *a_full = a + full * GK, *b_full = b + full * NR;
-    TILE_CHAIN(&sum, width / NR, a_full, 0, 1, b_full, NR * GQ,
+    TILE_CHAIN(&sum, width / NR, a_full, 1, b_full, NR * GQ,
                tile_by_columns_causal(&sum, first, full, true, q_rows, a, GK, b_full - full * NR),
                tile_row_add(&sum, r, out + r * width), out += NR)
 }

@@ -84,7 +84,7 @@ NOINLINE void logits_strip(const strip *s, float *logits) {
     int d = s->d;
     int64_t k_panel = (int64_t)d * NR, q_panel = s->q_panel;
     tile c;
-    TILE_CHAIN(&c, s->columns / NR, q, 0, NR, k, k_panel, tile_from_panels(&c, d, q, q_panel, k),
+    TILE_CHAIN(&c, s->columns / NR, q, NR, k, k_panel, tile_from_panels(&c, d, q, q_panel, k),
                logits_row(&c, r, scale, bias, logits + r * BK), (scale += NR, bias += NR, logits += NR))
 }
 
@@ -106,6 +106,13 @@ INLINE void largest_logits(const float *logits, int64_t columns, vf best[MR]) {
         FOR_ROWS(FOR_VECTORS(best[r] = vmax(vload(logits + r * BK + j + v * VW), best[r]);))
 }
 
+INLINE void values_row(const tile *o, int r, const float *correction, float *out) {
+    if (correction)
+        tile_row_scale_add(o, r, out, correction[r]);
+    else
+        tile_row_store(o, r, out);
+}
+
 /* MR rows of the output, up to the diagonal: out = weights v, and later out = correction * out + weights v.
  * Panels of v lie `apart` floats from each other. */
 INLINE void values_strip(const strip *s, const float *weights, const float *v_panel, int64_t apart,
@@ -116,15 +123,13 @@ INLINE void values_strip(const strip *s, const float *weights, const float *v_pa
         for (int64_t c = 0; c < width; c += NR, v_panel += apart, out += NR) {
             tile_zero(&o);
             tile_by_rows_causal(&o, limit, n, weights, BK, v_panel);
-            FOR_ROWS(if (correction) tile_row_scale_add(&o, r, out + r * width, correction[r]);
-                     else tile_row_store(&o, r, out + r * width);)
+            FOR_ROWS(values_row(&o, r, correction, out + r * width);)
         }
         return;
     }
-    TILE_CHAIN(&o, width / NR, weights, 0, BK, v_panel, apart,
+    TILE_CHAIN(&o, width / NR, weights, BK, v_panel, apart,
                tile_by_rows_causal(&o, limit - 1, n - 1, weights + 1, BK, v_panel + NR),
-               if (correction) tile_row_scale_add(&o, r, out + r * width, correction[r]);
-               else tile_row_store(&o, r, out + r * width), out += NR)
+               values_row(&o, r, correction, out + r * width), out += NR)
 }
 NOINLINE void values_first(const strip *s, const float *weights, const float *v, int64_t apart, float *out,
                            int64_t width) {

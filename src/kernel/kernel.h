@@ -77,7 +77,7 @@ typedef struct sia_gradient {
     const float *lse;       /* [q_rows] log2 of the row sums */
     const float *delta;     /* [q_rows] d_out . out */
     float *d_q;             /* [q_rows rounded up][padded d], row-major */
-    float *d_k, *d_v;       /* [SIA_BLOCK_BK][padded d], row-major, added to */
+    float *d_k, *d_v;       /* [k_rows rounded up][padded d], row-major, added to */
     float *weights;         /* scratch: sia_kernel.gradient_floats() */
 } sia_gradient;
 

@@ -101,19 +101,18 @@ INLINE void tile_steps(tile *c, int64_t steps, const float *a, int64_t row, int6
     }
 
 /* `count` tiles, at least one, one after the other: `rest` adds the terms after the first, `finish` takes row
- * r of what came out, and `advance` moves on all that is not a or b. */
-#define TILE_CHAIN(c, count, a, a_step, row, b, b_step, rest, finish, advance) \
-    {                                                                          \
-        TILE_BEGIN(c, a, row, b, )                                             \
-        rest;                                                                  \
-        for (int64_t tiles_left = (count)-1; tiles_left > 0; tiles_left--) {   \
-            a += (a_step);                                                     \
-            b += (b_step);                                                     \
-            TILE_BEGIN(c, a, row, b, finish;)                                  \
-            advance;                                                           \
-            rest;                                                              \
-        }                                                                      \
-        FOR_ROWS(finish;)                                                      \
+ * r of what came out, and `advance` moves on all but b, which goes on by b_step. All have the same a. */
+#define TILE_CHAIN(c, count, a, row, b, b_step, rest, finish, advance)       \
+    {                                                                        \
+        TILE_BEGIN(c, a, row, b, )                                           \
+        rest;                                                                \
+        for (int64_t tiles_left = (count)-1; tiles_left > 0; tiles_left--) { \
+            b += (b_step);                                                   \
+            TILE_BEGIN(c, a, row, b, finish;)                                \
+            advance;                                                         \
+            rest;                                                            \
+        }                                                                    \
+        FOR_ROWS(finish;)                                                    \
     }
 
 /* a from panels, `between` floats apart, over 1 <= k < d, a multiple of 8. */
