@@ -10,8 +10,8 @@ file is compiled (-O1, one instruction set; of a kernel's header, a table that t
 from the copy and all others from the library), put before the library in the link of a test, and the tests that
 know that file run until one fails; where none does, they run once more with the address sanitizer in the changed
 file. A mutant that does not compile, or compiles to the same instructions as the
-original, is replaced by the next, and so is <= for < in the smaller or larger of two. Mutants that change nothing a test could see are listed, with the reason, in
-tests/mutants.txt; they are reported by name and number, and count neither as caught nor as missed.
+original, is replaced by the next, and so is <= for < in the smaller or larger of two, and one that changes nothing a
+test could see: those are listed, with the reason, in tests/mutants.txt, and reported by name and number.
 """
 import argparse, hashlib, json, os, random, re, resource, shlex, shutil, subprocess, sys, time
 
@@ -337,20 +337,20 @@ def main():
             tally["sanitizer"] += "sanitizer" in (result or "")
             result = result if result in ("broken", "same") else "caught" if result else "lives"
         tally[result] += 1
-        if result in ("broken", "same"):
-            continue
-        tried += 1
         if result == "equivalent":
             print(f"{number:5} equivalent  {name_of(m)}\n            {equivalent[key_of(m)]}", flush=True)
-        elif result == "lives":
+        if result not in ("caught", "lives"):
+            continue
+        tried += 1
+        if result == "lives":
             print(f"{number:5} LIVES       {name_of(m)}\n            key: {key_of(m)}", flush=True)
         if tried % 20 == 0:
             print(f"{tried:5} tried, {tally['caught']} caught, {time.time() - start:.0f} s", flush=True)
-    judged = tally["caught"] + tally["lives"]
-    percent = 100 * tally["caught"] / judged if judged else 0
+    percent = 100 * tally["caught"] / tried if tried else 0
     print(f"{tried} mutants of {len(everything)} possible, seed {options.seed}: {tally['caught']} caught ({tally['sanitizer']} "
-          f"by the address sanitizer alone), {tally['lives']} live, {tally['equivalent']} equivalent (listed above); besides, {tally['same']} compiled to the same "
-          f"instructions and {tally['broken']} did not compile; {percent:.1f}% of {judged} caught, {time.time() - start:.0f} s")
+          f"by the address sanitizer alone), {tally['lives']} live, {percent:.1f}%; replaced by the next: {tally['equivalent']} that change "
+          f"nothing (listed above), {tally['same']} that compiled to the same instructions, {tally['broken']} that did not compile; "
+          f"{time.time() - start:.0f} s")
     return 0 if percent >= options.least else 1
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@
  *     in both:         no block of memory and no descriptor more than before, and no crash; but an allocation that fails
  *                      within jansson ends the program with its sentence, and what it leaves is as after a kill
  *
- *     test_faults [--all[=N]] [OPERATION...]       without --all a sample of the n, so that it takes seconds;
- *                                                  =N: from N on */
+ *     test_faults [--all[=N]] [OPERATION|KIND...]   without --all a sample of the n, so that it takes seconds;
+ *                                                   =N: from N on; kinds by the names in faults.c */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -331,10 +331,29 @@ static void sweep(const trial *t, size_t plan, bool all) {
     (void)fflush(stdout);
 }
 
-static bool is_named(const char *name, int count, char **names) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return count == 0;
+/* Which operations and which kinds of fault a person named; all of them where none is named. */
+typedef struct choice {
+    bool operation[sizeof operations / sizeof *operations], kind[FAULT_KINDS];
+} choice;
+
+static bool choose(choice *c, int count, char **names) {
+    size_t operations_named = 0, kinds_named = 0;
+    *c = (choice){0};
+    for (int i = 0; i < count; i++) {
+        size_t before = operations_named + kinds_named;
+        for (size_t k = 0; k < sizeof c->operation; k++)
+            if (strcmp(names[i], operations[k].name) == 0) c->operation[k] = true, operations_named++;
+        for (size_t k = 0; k < FAULT_KINDS; k++)
+            if (strcmp(names[i], fault_name((fault_kind)k)) == 0) c->kind[k] = true, kinds_named++;
+        if (operations_named + kinds_named == before) {
+            (void)fprintf(stderr, "test_faults: no operation and no kind of fault has the name %s\n",
+                          names[i]);
+            return false;
+        }
+    }
+    if (!operations_named) memset(c->operation, true, sizeof c->operation);
+    if (!kinds_named) memset(c->kind, true, sizeof c->kind);
+    return true;
 }
 
 /* The layer itself: what is renamed before it was synced is seen. */
@@ -350,6 +369,8 @@ static bool sees_unsynced(void) {
 int main(int argc, char **argv) {
     bool all = argc > 1 && strncmp(argv[1], "--all", 5) == 0;
     if (all && argv[1][5] == '=') start_at = strtoull(argv[1] + 6, NULL, 10);
+    choice chosen;
+    if (!choose(&chosen, argc - 1 - all, argv + 1 + all)) return 2;
     faults_install();
     caught[0] = memfd_create("out", 0);
     caught[1] = memfd_create("err", 0);
@@ -362,10 +383,11 @@ int main(int argc, char **argv) {
         return 1;
     }
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-        if (!is_named(operations[i].name, argc - 1 - all, argv + 1 + all)) continue;
+        if (!chosen.operation[i]) continue;
         trial t = {.op = &operations[i]};
         prepare(&t);
-        for (size_t plan = 0; plan < sizeof plans / sizeof *plans; plan++) sweep(&t, plan, all);
+        for (size_t plan = 0; plan < sizeof plans / sizeof *plans; plan++)
+            if (chosen.kind[plans[plan].kind]) sweep(&t, plan, all);
         tree_free(&t.before);
         tree_free(&t.after);
         free(t.output);
