@@ -15,14 +15,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/harmless.h"
-#include "base/random.h"
+#include "base/path.h"
 
-enum { BUFFER = 1 << 18, TEMPORARY_TRIES = 100 };
+enum { BUFFER = 1 << 18 };
 
 sia_status(sia_fail_file)(sia_error *err, const char *path) {
     int cause = errno;
@@ -200,17 +199,11 @@ struct sia_output {
     char buffer[BUFFER];
 };
 
-/* A name that no one else takes: the process, the time and a counter, and O_EXCL for the rest. */
 static int create_temporary(sia_output *out, mode_t mode) {
-    size_t room = strlen(out->path) + 32;
-    out->temporary = malloc(room);
-    if (!out->temporary) return -1;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 30) ^ ((uint64_t)getpid() << 44);
-    for (uint64_t n = 0; n < TEMPORARY_TRIES; n++) {
-        (void)snprintf(out->temporary, room, "%s.tmp-%012llx", out->path,
-                       (unsigned long long)(sia_random_u64(seed, n) >> 16));
+    for (uint64_t n = 0; n < SIA_PATH_TRIES; n++) {
+        free(out->temporary);
+        out->temporary = sia_path_temporary(out->path, n);
+        if (!out->temporary) return -1;
         int fd = sia_fd_open(out->temporary, O_RDWR | O_CREAT | O_EXCL, mode);
         if (fd >= 0 || errno != EEXIST) return fd;
     }

@@ -16,25 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/random.h"
+#include "base/path.h"
 
-#define TEMPORARY ".tmp-"
 #define ASIDE ".tmp-aside"
 
-enum { TEMPORARY_DIGITS = 12, TEMPORARY_TRIES = 100, OPEN_FOLDERS = 8 };
-
-char *sia_folder_path(const char *folder, const char *name) {
-    size_t length = strlen(folder), room = length + strlen(name) + 2;
-    while (length > 1 && folder[length - 1] == '/') length--;
-    char *path = malloc(room);
-    if (path) (void)snprintf(path, room, "%.*s/%s", (int)length, folder, name);
-    return path;
-}
+enum { OPEN_FOLDERS = 8 };
 
 /* path and ending, in new memory. */
 static char *with_ending(const char *path, const char *ending) {
@@ -42,25 +32,6 @@ static char *with_ending(const char *path, const char *ending) {
     char *name = malloc(room);
     if (name) (void)snprintf(name, room, "%s%s", path, ending);
     return name;
-}
-
-/* A temporary name beside path. Two processes draw different ones; O_EXCL and mkdir see to the rest. */
-static char *temporary_name(const char *path, uint64_t n) {
-    struct timespec now;
-    char ending[sizeof TEMPORARY + TEMPORARY_DIGITS];
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = (uint64_t)now.tv_nsec ^ ((uint64_t)now.tv_sec << 30) ^ ((uint64_t)getpid() << 44);
-    (void)snprintf(ending, sizeof ending, TEMPORARY "%012llx",
-                   (unsigned long long)(sia_random_u64(seed, n) >> 16));
-    return with_ending(path, ending);
-}
-
-static bool is_temporary(const char *name) {
-    size_t length = strlen(name), ending = strlen(TEMPORARY) + TEMPORARY_DIGITS;
-    if (length <= ending) return false;
-    const char *tail = name + length - ending, *digits = tail + strlen(TEMPORARY);
-    return strncmp(tail, TEMPORARY, strlen(TEMPORARY)) == 0 &&
-           strspn(digits, "0123456789abcdef") == TEMPORARY_DIGITS;
 }
 
 sia_status sia_folder_sync(const char *path, sia_error *err) {
@@ -75,13 +46,9 @@ sia_status sia_folder_sync(const char *path, sia_error *err) {
 }
 
 static sia_status sync_parent(const char *path, sia_error *err) {
-    char *parent = strdup(path);
+    char *parent = sia_path_above(path);
     if (!parent) return sia_fail_memory(err, strlen(path), path);
-    size_t length = strlen(parent);
-    while (length > 1 && parent[length - 1] == '/') parent[--length] = 0;
-    char *slash = strrchr(parent, '/');
-    if (slash) slash[slash == parent] = 0;
-    sia_status status = sia_folder_sync(slash ? parent : ".", err);
+    sia_status status = sia_folder_sync(parent, err);
     free(parent);
     return status;
 }
@@ -99,7 +66,7 @@ static void remove_tree(const char *path) {
 }
 
 sia_status sia_folder_remove(const char *path, sia_error *err) {
-    char *temporary = temporary_name(path, 0);
+    char *temporary = sia_path_temporary(path, 0);
     if (!temporary) return sia_fail_memory(err, strlen(path), path);
     sia_status status = rename(path, temporary) == 0 ? SIA_OK : sia_fail_file(err, path);
     /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
@@ -123,14 +90,14 @@ bool sia_folder_exists(const char *path) {
 
 bool sia_folder_holds(const char *folder, const char *name) {
     struct stat info;
-    char *path = sia_folder_path(folder, name);
+    char *path = sia_path_join(folder, name);
     bool there = path && stat(path, &info) == 0;
     free(path);
     return there;
 }
 
 sia_status sia_folder_look(const char *folder, const char *name, bool *there, sia_error *err) {
-    char *path = sia_folder_path(folder, name);
+    char *path = sia_path_join(folder, name);
     *there = false;
     sia_status status =
         path ? sia_file_there(path, there, err) : sia_fail_memory(err, strlen(folder), folder);
@@ -138,21 +105,12 @@ sia_status sia_folder_look(const char *folder, const char *name, bool *there, si
     return status;
 }
 
-/* The folder above path; NULL when path has none, or without memory. */
-static char *folder_above(const char *path) {
-    size_t length = strlen(path);
-    while (length > 0 && path[length - 1] == '/') length--;
-    while (length > 0 && path[length - 1] != '/') length--;
-    while (length > 0 && path[length - 1] == '/') length--;
-    return length ? strndup(path, length) : NULL;
-}
-
 sia_status sia_folder_ensure(const char *path, sia_error *err) {
     if (mkdir(path, 0777) == 0) return sync_parent(path, err);
     if (errno == EEXIST)
         return sia_folder_exists(path) ? SIA_OK
                                        : sia_fail(err, SIA_FILE, "%s: is a file, want a folder", path);
-    char *above = errno == ENOENT ? folder_above(path) : NULL;
+    char *above = errno == ENOENT ? sia_path_above(path) : NULL;
     if (!above) return sia_fail_file(err, path);
     sia_status status = sia_folder_ensure(above, err);
     free(above);
@@ -163,10 +121,10 @@ sia_status sia_folder_ensure(const char *path, sia_error *err) {
 
 sia_status sia_folder_create(char **temporary, const char *path, sia_error *err) {
     for (uint64_t n = 0;; n++) {
-        *temporary = temporary_name(path, n);
+        *temporary = sia_path_temporary(path, n);
         if (!*temporary) return sia_fail_memory(err, strlen(path), path);
         if (mkdir(*temporary, 0777) == 0) return SIA_OK;
-        if (errno != EEXIST || n == TEMPORARY_TRIES) break;
+        if (errno != EEXIST || n == SIA_PATH_TRIES) break;
         free(*temporary);
     }
     sia_status status = sia_fail_file(err, path);
@@ -238,8 +196,8 @@ sia_status sia_folder_clean(const char *path, sia_error *err) {
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name, *ending = strstr(name, ASIDE);
         bool aside = ending && ending != name && ending[strlen(ASIDE)] == 0;
-        if (!status && (aside || is_temporary(name))) {
-            char *whole = sia_folder_path(path, name);
+        if (!status && (aside || sia_path_is_temporary(name))) {
+            char *whole = sia_path_join(path, name);
             if (!whole)
                 status = sia_fail_memory(err, strlen(path), path);
             else if (aside)

@@ -27,8 +27,8 @@ sia_status sia_folder_look(const char *folder, const char *name, bool *there, si
 /* Makes a folder unless it is there, and those above it. */
 sia_status sia_folder_ensure(const char *path, sia_error *err);
 
-/* Makes a folder beside path, under a temporary name as base/file.h gives them: path.tmp- and 12 hexadecimal
- * digits. *temporary is freed by the commit or the abandoning. */
+/* Makes a folder beside path, under a temporary name of base/path.h. *temporary is freed by the commit or the
+ * abandoning. */
 sia_status sia_folder_create(char **temporary, const char *path, sia_error *err);
 
 /* Puts temporary, whose files are on the disk, in the place of path, which may exist, and waits until the
@@ -47,8 +47,5 @@ sia_status sia_folder_clean(const char *path, sia_error *err);
 
 /* Waits until the names in a folder are on the disk. */
 sia_status sia_folder_sync(const char *path, sia_error *err);
-
-/* folder/name, whether folder ends in a slash or not. Freed with free; NULL without memory. */
-char *sia_folder_path(const char *folder, const char *name);
 
 #endif

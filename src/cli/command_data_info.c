@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "cli/progress.h"
 #include "cli/show.h"
 #include "data/inputs.h"
@@ -349,7 +349,7 @@ static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
     for (struct dirent *entry; open && !found && !status && (entry = readdir(open));) {
         if (entry->d_name[0] == '.' || !ends_in_bin(entry->d_name)) continue;
         sia_map map;
-        char *path = sia_folder_path(folder, entry->d_name);
+        char *path = sia_path_join(folder, entry->d_name);
         if (!path) {
             status = sia_fail_memory(err, strlen(folder), folder);
         } else if (!sia_map_open(&map, path, NULL)) {
@@ -359,7 +359,7 @@ static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
         free(path);
     }
     if (open) (void)closedir(open);
-    char *pattern = found ? sia_folder_path(folder, "*.bin") : NULL;
+    char *pattern = found ? sia_path_join(folder, "*.bin") : NULL;
     if (pattern)
         status = sia_fail(err, SIA_FORMAT, "%s: shards without a data.json: give a pattern, such as '%s'",
                           folder, pattern);
@@ -381,7 +381,7 @@ static sia_status kind_of(const char *path, kind *result, sia_error *err) {
         return strpbrk(path, "*?[") ? SIA_OK : sia_fail_file(err, path);
     }
     if (S_ISDIR(info.st_mode)) {
-        char *manifest = sia_folder_path(path, "data.json");
+        char *manifest = sia_path_join(path, "data.json");
         if (!manifest) return sia_fail_memory(err, length, path);
         if (stat(manifest, &info) == 0) *result = KIND_FOLDER;
         free(manifest);

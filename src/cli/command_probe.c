@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "cli/probe_report.h"
 #include "cli/progress.h"
 #include "cli/model.h"
@@ -117,7 +118,7 @@ static sia_status deliver(const cli_args *args, const output *out, sia_error *er
     if (cli_flag(args, "json") && fwrite(out->lines, 1, out->size, stdout) != out->size)
         return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
     if (!folder) return SIA_OK;
-    char *path = sia_folder_path(folder, "probe.jsonl");
+    char *path = sia_path_join(folder, "probe.jsonl");
     sia_status status =
         path ? sia_link_refuse(folder, "probe.jsonl", err) : sia_fail_memory(err, strlen(folder), "path");
     if (!status) status = sia_file_replace(path, out->lines, out->size, err);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "train/model_file.h"
 
 /* One that cannot be looked at is taken for a run: opening it will say why it is none. */
@@ -26,7 +27,7 @@ sia_status cli_model_open(cli_model *model, const char *path, const char *tokeni
     sia_status status = sia_model_load(&model->m, path, threads, &model->step, &model->run, err);
     if (status) return status;
     if (tokenizer) return sia_tokenizer_open(&model->tokenizer, tokenizer, err);
-    char *beside = sia_folder_path(model->run, "tokenizer.json");
+    char *beside = sia_path_join(model->run, "tokenizer.json");
     bool there = false;
     status = beside ? sia_file_there(beside, &there, err) : sia_fail_memory(err, strlen(model->run), "path");
     if (!status && there) status = sia_tokenizer_open(&model->tokenizer, beside, err);

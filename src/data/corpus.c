@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/folder.h"
+#include "base/path.h"
 #include "base/threads.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -78,7 +78,7 @@ static sia_status open_pattern(sia_corpus *c, const char *pattern, sia_error *er
 static sia_status open_listed(sia_corpus *c, const char *folder, const sia_manifest_part *part,
                               sia_error *err) {
     for (int64_t i = 0; i < part->shard_count; i++) {
-        char *path = sia_folder_path(folder, part->shards[i].file);
+        char *path = sia_path_join(folder, part->shards[i].file);
         if (!path) return sia_fail_memory(err, strlen(folder), "corpus");
         sia_status status = open_shard(c, path, err);
         if (!status && c->shards[i].count != part->shards[i].tokens)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/folder.h"
+#include "base/path.h"
 #include "data/manifest.h"
 
 /* ------------------------------------------------------------------------------------------- is it text */
@@ -111,7 +111,7 @@ static sia_status add_folder(sia_inputs *inputs, const char *folder, bool skip, 
     if (count < 0) return sia_fail_file(err, folder);
     sia_status status = SIA_OK;
     for (int i = 0; i < count; i++) {
-        char *path = status ? NULL : sia_folder_path(folder, entries[i]->d_name);
+        char *path = status ? NULL : sia_path_join(folder, entries[i]->d_name);
         if (!status && !path) status = sia_fail_memory(err, strlen(folder), folder);
         if (!status) status = add_path(inputs, path, skip, depth + 1, err);
         free(path);

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "data/shard.h"
 
 enum { MANIFEST_VERSION = 1, MANIFEST_MOST = 1 << 28 };
@@ -130,7 +130,7 @@ sia_status sia_manifest_parse(sia_manifest *m, const char *json, size_t bytes, c
 
 sia_status sia_manifest_read(sia_manifest *m, const char *folder, sia_error *err) {
     *m = (sia_manifest){0};
-    char *path = sia_folder_path(folder, "data.json"), *json = NULL;
+    char *path = sia_path_join(folder, "data.json"), *json = NULL;
     size_t bytes = 0;
     if (!path) return sia_fail_memory(err, strlen(folder), "data.json");
     sia_status status = sia_file_read(path, MANIFEST_MOST, &json, &bytes, err);
@@ -161,7 +161,7 @@ sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_err
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count)
             sia_json_set(&root, sia_part_names[part], part_to_json(&m->parts[part]));
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *path = sia_folder_path(folder, "data.json");
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *path = sia_path_join(folder, "data.json");
     json_decref(root);
     sia_status status = SIA_OK;
     if (!text || !path) status = sia_fail_memory(err, 4096, "data.json");
@@ -205,7 +205,7 @@ static sia_status compare_count(const char *folder, const char *part, const char
 static sia_status verify_tokenizer(const sia_manifest *m, const char *folder, sia_tokenizer **tokenizer,
                                    sia_error *err) {
     static const char where[] = "tokenizer.json has";
-    char found[SIA_SHA256_TEXT], *path = sia_folder_path(folder, "tokenizer.json");
+    char found[SIA_SHA256_TEXT], *path = sia_path_join(folder, "tokenizer.json");
     if (!path) return sia_fail_memory(err, strlen(folder), "data.json");
     sia_status status = sia_file_sha256(path, found, err);
     if (!status) status = compare_checksum(path, found, m->tokenizer_sha256, err);
@@ -252,7 +252,7 @@ static sia_status verify_part(const sia_manifest *m, int part, const char *folde
     if (!times) return sia_fail_memory(err, 65536 * sizeof *times, "data.json");
     sia_status status = SIA_OK;
     for (int64_t i = 0; !status && i < p->shard_count; i++) {
-        char *path = sia_folder_path(folder, p->shards[i].file);
+        char *path = sia_path_join(folder, p->shards[i].file);
         status = path ? verify_shard(m, path, &p->shards[i], times, err)
                       : sia_fail_memory(err, strlen(folder), "data.json");
         free(path);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "data/shard.h"
 
 /* Text is encoded in chunks of about this many bytes: ids take four times as much memory as their text. */
@@ -41,7 +42,7 @@ static sia_status close_shard(packer *p, int part, sia_error *err) {
     sia_status status = sia_shard_finish(p->shard[part], err);
     p->shard[part] = NULL;
     if (status) return status;
-    char *path = sia_folder_path(p->folder, entry->file);
+    char *path = sia_path_join(p->folder, entry->file);
     if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
     status = sia_file_sha256(path, entry->sha256, err);
     free(path);
@@ -55,7 +56,7 @@ static sia_status open_shard(packer *p, int part, sia_error *err) {
                    (long long)m->shard_count);
     sia_status status = sia_manifest_add_shard(m, &entry, err);
     if (status) return status;
-    char *path = sia_folder_path(p->folder, entry.file);
+    char *path = sia_path_join(p->folder, entry.file);
     if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
     status = sia_shard_create(&p->shard[part], path, err);
     free(path);
@@ -221,14 +222,14 @@ static sia_status take_name(const packer *p, sia_error *err) {
     /* Not sia_folder_commit, which replaces: a folder that someone filled in the meantime stays. */
     if (rename(p->folder, p->options->folder) != 0) return sia_fail_file(err, p->options->folder);
     /* The name is on the disk when its folder is. */
-    char *parent = sia_folder_path(p->options->folder, "..");
+    char *parent = sia_path_join(p->options->folder, "..");
     if (parent) (void)sia_folder_sync(parent, NULL);
     free(parent);
     return SIA_OK;
 }
 
 static sia_status save_tokenizer(packer *p, sia_error *err) {
-    char *path = sia_folder_path(p->folder, "tokenizer.json");
+    char *path = sia_path_join(p->folder, "tokenizer.json");
     if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
     sia_status status = sia_tokenizer_save(p->options->tokenizer, path, err);
     if (!status) status = sia_file_sha256(path, p->manifest->tokenizer_sha256, err);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "data/inputs.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -92,7 +93,7 @@ static bool is_packed(const char *path) {
     if (stat(path, &info) != 0) return strpbrk(path, "*?[") != NULL;
     bool packed = false;
     if (S_ISDIR(info.st_mode)) {
-        char *manifest = sia_folder_path(path, "data.json");
+        char *manifest = sia_path_join(path, "data.json");
         packed = manifest && stat(manifest, &info) == 0;
         free(manifest);
     } else if (S_ISREG(info.st_mode)) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/path.h"
 #include "report/sections.h"
 
 /* ------------------------------------------------------------------------------------------------ reading */
@@ -39,32 +40,15 @@ typedef struct inputs {
     int folder_count, run_count;
 } inputs;
 
-static char *join(const char *path, const char *file) {
-    size_t length = strlen(path), room = length + strlen(file) + 2;
-    while (length > 1 && path[length - 1] == '/') length--;
-    char *joined = malloc(room);
-    if (joined) (void)snprintf(joined, room, "%.*s/%s", (int)length, path, file);
-    return joined;
-}
-
-/* The last part of a path, which is what a person calls the folder. */
-static void name_folder(folder *f) {
-    size_t end = strlen(f->path);
-    while (end > 1 && f->path[end - 1] == '/') end--;
-    size_t start = end;
-    while (start > 0 && f->path[start - 1] != '/') start--;
-    (void)snprintf(f->name, sizeof f->name, "%.*s", (int)(end - start), f->path + start);
-}
-
 static sia_status read_run(inputs *in, const folder *f, sia_error *err) {
     sia_report_run *run = &in->runs[in->run_count];
-    char *path = join(f->path, "metrics.jsonl");
+    char *path = sia_path_join(f->path, "metrics.jsonl");
     sia_status status = path ? sia_lines_read(&run->metrics, path, err) : sia_fail_memory(err, 64, f->path);
     free(path);
     if (status || !run->metrics.found) return status;
     memcpy(run->name, f->name, sizeof run->name);
     in->run_count++;
-    path = join(f->path, "config.json");
+    path = sia_path_join(f->path, "config.json");
     status = path ? sia_object_read(&run->config, path, err) : sia_fail_memory(err, 64, f->path);
     free(path);
     return status;
@@ -75,11 +59,13 @@ static sia_status read_folder(inputs *in, const char *path, sia_error *err) {
     struct stat info;
     bool found = false;
     f->path = path;
-    name_folder(f);
+    size_t length;
+    const char *name = sia_path_last(path, &length);
+    (void)snprintf(f->name, sizeof f->name, "%.*s", (int)length, name);
     if (stat(path, &info)) return sia_fail_file(err, path);
     if (!S_ISDIR(info.st_mode)) return sia_fail(err, SIA_FILE, "%s: want a folder", path);
     for (int i = 0; i < PARTS; i++) {
-        char *file = join(path, parts[i].file);
+        char *file = sia_path_join(path, parts[i].file);
         sia_status status = file ? sia_lines_read(&f->lines[i], file, err) : sia_fail_memory(err, 64, path);
         free(file);
         if (status) return status;
@@ -170,7 +156,7 @@ sia_status sia_report_write_titled(const char *const *folders, int count, const 
     sia_status status = SIA_OK;
     for (int i = 0; i < count && !status; i++) status = read_folder(in, folders[i], err);
     if (!status) status = compose(in, title, &page, err);
-    char *path = out ? strdup(out) : join(folders[0], "report.html");
+    char *path = out ? strdup(out) : sia_path_join(folders[0], "report.html");
     if (!status && !path) status = sia_fail_memory(err, 64, "the report");
     if (!status && !out) status = sia_link_refuse(folders[0], "report.html", err);
     if (!status) status = sia_file_replace(path, page.bytes, page.size, err);

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "model/validation.h"
 #include "study/compare_plan.h"
 #include "train/model_file.h"
@@ -113,8 +114,7 @@ static sia_status fit_parts(study *s, sia_error *err) {
 }
 
 static sia_status open_folder(study *s, sia_error *err) {
-    char *path = sia_folder_path(s->job->folder, "study.json"),
-         *runs = sia_folder_path(s->job->folder, "runs");
+    char *path = sia_path_join(s->job->folder, "study.json"), *runs = sia_path_join(s->job->folder, "runs");
     bool begun = false;
     sia_status status = path && runs ? sia_folder_ensure(runs, err) : sia_fail_memory(err, 64, "path");
     if (!status) status = sia_file_there(path, &begun, err);
@@ -150,7 +150,7 @@ static sia_status take_result(study *s, json_t *line, sia_error *err) {
 
 /* Of compare.jsonl as it is. */
 static sia_status read_finished(study *s, sia_error *err) {
-    char *path = sia_folder_path(s->job->folder, "compare.jsonl"), *text = NULL;
+    char *path = sia_path_join(s->job->folder, "compare.jsonl"), *text = NULL;
     size_t bytes = 0;
     bool there = false;
     s->finished = json_object();
@@ -359,7 +359,7 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
 
 /* Lines of the run's metrics go to compare.jsonl, about 50 of them, with the name of the scheme. */
 static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
-    char *path = sia_folder_path(folder, "metrics.jsonl"), *text = NULL;
+    char *path = sia_path_join(folder, "metrics.jsonl"), *text = NULL;
     size_t bytes = 0;
     sia_status status =
         path ? sia_file_read(path, LOG_MOST, &text, &bytes, err) : sia_fail_memory(err, 64, "path");
@@ -461,8 +461,8 @@ static void part_task(void *context, int64_t task, int worker_index) {
         return;
     }
     sia_error err = {0};
-    char *runs = sia_folder_path(s->job->folder, "runs"),
-         *folder = runs ? sia_folder_path(runs, w.p->name) : NULL;
+    char *runs = sia_path_join(s->job->folder, "runs"),
+         *folder = runs ? sia_path_join(runs, w.p->name) : NULL;
     sia_status status = folder ? run_part(&w, folder, &err) : sia_fail_memory(&err, 64, "path");
     free(runs);
     free(folder);

@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/threads.h"
 #include "train/model_file.h"
 #include "train/run.h"
@@ -274,7 +275,7 @@ static sia_status begin(state *s, sia_error *err) {
 static sia_status absolute(json_t *description, const char *home, sia_error *err) {
     const char *path = json_string_value(json_object_get(description, "path"));
     if (!path || *path == '/') return SIA_OK;
-    char *joined = sia_folder_path(home, path);
+    char *joined = sia_path_join(home, path);
     sia_status status = joined ? SIA_OK : sia_fail_memory(err, strlen(home), "path");
     if (!status && json_object_set_new(description, "path", json_string(joined)))
         status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", joined);
@@ -288,7 +289,7 @@ static sia_status open_data(state *s, json_t *description, sia_error *err) {
     size_t bytes = 0;
     sia_status status = home ? SIA_OK : sia_fail_file(err, s->now->path);
     if (!status) {
-        path = sia_folder_path(home, "tokenizer.json");
+        path = sia_path_join(home, "tokenizer.json");
         status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)
                       : sia_fail_memory(err, strlen(home), "path");
     }
@@ -401,7 +402,7 @@ static int show_training(void *context, const sia_train_event *event) {
 static sia_status copy_tokenizer(const state *s, sia_error *err) {
     if (!is_first(s)) return SIA_OK;
     sia_status status = sia_folder_ensure(s->now->folder, err);
-    char *path = sia_folder_path(s->now->folder, "tokenizer.json");
+    char *path = sia_path_join(s->now->folder, "tokenizer.json");
     struct stat info;
     if (!status && !path) status = sia_fail_memory(err, 16, "path");
     if (!status && stat(path, &info) != 0)
@@ -539,18 +540,11 @@ static sia_status work_on(state *s, sia_error *err) {
     return sia_comm_agree(s->job->comm, status, err);
 }
 
-/* The last part of a path, without slashes at its end; freed with free. */
-static char *last_part(const char *path) {
-    size_t end = strlen(path);
-    while (end > 0 && path[end - 1] == '/') end--;
-    size_t first = end;
-    while (first > 0 && path[first - 1] != '/') first--;
-    return strndup(path + first, end - first);
-}
-
 static sia_status check_names(const sia_needle_job *job, char **names, sia_error *err) {
     for (int i = 0; i < job->count; i++) {
-        names[i] = job->runs[i].name ? strdup(job->runs[i].name) : last_part(job->runs[i].path);
+        size_t length;
+        const char *last = sia_path_last(job->runs[i].path, &length);
+        names[i] = job->runs[i].name ? strdup(job->runs[i].name) : strndup(last, length);
         if (!names[i]) return sia_fail_memory(err, strlen(job->runs[i].path), "names");
         if (!*names[i] || strchr(names[i], '/') || !strcmp(names[i], ".") || !strcmp(names[i], "..") ||
             !strcmp(names[i], "lock") || !strcmp(names[i], "needle.jsonl"))
@@ -596,7 +590,7 @@ static sia_status all_runs(state *s, char **names, sia_error *err) {
     status = sia_comm_agree(s->job->comm, status, err);
     for (int i = 0; !status && i < s->job->count; i++) {
         subject u = {.index = i, .path = s->job->runs[i].path, .name = names[i], .first_accuracy = -1};
-        u.folder = sia_folder_path(s->job->folder, names[i]);
+        u.folder = sia_path_join(s->job->folder, names[i]);
         s->now = &u;
         status = u.folder ? work_on(s, err) : sia_fail_memory(err, strlen(names[i]), "path");
         free(u.folder);
@@ -610,7 +604,7 @@ sia_status sia_needle_run(const sia_needle_job *job, sia_error *err) {
     sia_status status = check(&s, err);
     if (status) return status;
     char **names = calloc((size_t)job->count, sizeof *names);
-    s.path = sia_folder_path(job->folder, "needle.jsonl");
+    s.path = sia_path_join(job->folder, "needle.jsonl");
     status = names && s.path ? check_names(job, names, err) : sia_fail_memory(err, 64, "names");
     if (!status) status = look_at_runs(job, err);
     if (!status && is_first(&s)) status = sia_run_open(&s.lock, job->folder, err);

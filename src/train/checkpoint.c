@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "base/safetensors.h"
 
 /* The files of a checkpoint. */
@@ -48,7 +49,7 @@ static char *step_path(const char *folder, int64_t step, const char *file) {
     step_name(step, name);
     size_t used = strlen(name);
     if (file) (void)snprintf(name + used, sizeof name - used, "/%s", file);
-    return sia_folder_path(folder, name);
+    return sia_path_join(folder, name);
 }
 
 /* --------------------------------------------------------------------------------------------------- listing */
@@ -142,7 +143,7 @@ static sia_status write_folder(const char *path, const contents *c, sia_error *e
     sia_status status = sia_folder_create(&temporary, path, err);
     if (status) return status;
     for (int i = 0; !status && i < FILES; i++) {
-        char *file = sia_folder_path(temporary, file_names[i]);
+        char *file = sia_path_join(temporary, file_names[i]);
         status = file ? write_file(file, c, c->tables[i], err) : sia_fail_memory(err, strlen(path), path);
         free(file);
     }

@@ -14,6 +14,7 @@
 #include "base/harmless.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "base/sha256.h"
 #include "data/inputs.h"
 #include "data/pack.h"
@@ -90,8 +91,8 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
         return sia_fail(err, SIA_FORMAT, "%s/config.json: %s", folder,
                         kind ? "the data has no path" : "no data is described");
     }
-    char *path = inside ? sia_folder_path(folder, named) : strdup(named ? named : "");
-    char *tokenizer = sia_folder_path(folder, "tokenizer.json");
+    char *path = inside ? sia_path_join(folder, named) : strdup(named ? named : "");
+    char *tokenizer = sia_path_join(folder, "tokenizer.json");
     sia_status status = path && tokenizer ? SIA_OK : sia_fail_memory(err, strlen(folder) + 16, "path");
     bool there = false;
     if (!status) status = sia_file_there(tokenizer, &there, err);
@@ -184,7 +185,7 @@ static sia_status tokenizer_from_inputs(sia_tokenizer **t, const sia_data_source
 }
 
 sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, sia_error *err) {
-    char *path = sia_folder_path(folder, "tokenizer.json");
+    char *path = sia_path_join(folder, "tokenizer.json");
     sia_status status =
         path ? sia_tokenizer_save(t, path, err) : sia_fail_memory(err, strlen(folder), "path");
     free(path);
@@ -263,7 +264,7 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
     sia_status status =
         *tokenizer ? SIA_OK : tokenizer_from_inputs(tokenizer, s, &inputs[SIA_PART_TRAIN], size, err);
     if (status) return status;
-    char *path = sia_folder_path(folder, "data");
+    char *path = sia_path_join(folder, "data");
     sia_manifest manifest;
     bool tails;
     /* A start that was killed may have left one; nothing refers to it yet. */
@@ -324,7 +325,7 @@ static sia_status absolute_pattern(const char *pattern, char **joined, sia_error
     char *folder = slash ? strndup(pattern, slash == pattern ? 1 : (size_t)(slash - pattern)) : strdup(".");
     char *absolute = folder ? realpath(folder, NULL) : NULL;
     sia_status status = absolute ? SIA_OK : sia_fail_file(err, folder ? folder : pattern);
-    if (!status && !(*joined = sia_folder_path(absolute, slash ? slash + 1 : pattern)))
+    if (!status && !(*joined = sia_path_join(absolute, slash ? slash + 1 : pattern)))
         status = sia_fail_memory(err, strlen(pattern), "path");
     free(folder);
     free(absolute);

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "base/safetensors.h"
 
 sia_tensor_entry *sia_model_entries(const sia_model *m) {
@@ -117,32 +118,22 @@ static sia_status load_file(sia_model **m, const char *path, int threads, int64_
     return status;
 }
 
-/* The folder above path, "." when it has none. */
-static char *above(const char *path) {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    while (length > 0 && path[length - 1] != '/') length--;
-    while (length > 1 && path[length - 1] == '/') length--;
-    return length ? strndup(path, length) : strdup(".");
-}
-
 /* The number of "step-000500", -1 for another name. */
 static int64_t step_in_name(const char *path) {
-    const char *name = strrchr(path, '/');
-    for (; name && name > path && !name[1]; name = memrchr(path, '/', (size_t)(name - path))) continue;
-    name = name ? name + 1 : path;
+    size_t length;
     char *end;
+    const char *name = sia_path_last(path, &length);
     if (strncmp(name, "step-", 5) != 0) return -1;
     long long number = strtoll(name + 5, &end, 10);
-    return (*end == 0 || *end == '/') && end > name + 5 ? number : -1;
+    return end == name + length && length > 5 ? number : -1;
 }
 
 /* The folder of the run that a file belongs to: RUN for RUN/step-000500/model.safetensors, else the folder
  * that it is in. */
 static char *home_of_file(const char *path) {
-    char *folder = above(path);
+    char *folder = sia_path_above(path);
     if (!folder || step_in_name(folder) < 0) return folder;
-    char *run = above(folder);
+    char *run = sia_path_above(folder);
     free(folder);
     return run;
 }
@@ -154,7 +145,7 @@ sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t 
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
     bool folder = S_ISDIR(info.st_mode);
     int64_t number = folder ? step_in_name(path) : -1;
-    char *home = !folder ? home_of_file(path) : number >= 0 ? above(path) : strdup(path);
+    char *home = !folder ? home_of_file(path) : number >= 0 ? sia_path_above(path) : strdup(path);
     sia_status status = home ? SIA_OK : sia_fail_memory(err, strlen(path), path);
     sia_checkpoint_choice given = {.step = number, .model_only = true},
                           newest = {.newest = true, .skip_damaged = true, .model_only = true};

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/path.h"
 
 struct sia_run {
     char *folder;
@@ -93,12 +94,12 @@ static sia_status cut_partial_line(const char *path, sia_error *err) {
 static sia_status open_folder(sia_run *run, sia_error *err) {
     sia_status status = sia_folder_ensure(run->folder, err);
     if (!status) status = refuse_links(run->folder, err);
-    char *lock = sia_folder_path(run->folder, "lock");
+    char *lock = sia_path_join(run->folder, "lock");
     if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
     free(lock);
     if (!status) status = sia_folder_clean(run->folder, err);
     for (int i = 0; !status && i < SIA_RUN_LOGS; i++) {
-        run->logs[i].path = sia_folder_path(run->folder, log_names[i]);
+        run->logs[i].path = sia_path_join(run->folder, log_names[i]);
         status = run->logs[i].path ? cut_partial_line(run->logs[i].path, err)
                                    : sia_fail_memory(err, 16, run->folder);
     }

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "model/validation.h"
 #include "train/gather.h"
 #include "train/model_file.h"
@@ -58,7 +59,7 @@ static int tell(state *s, sia_train_event event) {
 /* ------------------------------------------------------------------------------------------------ config.json */
 
 sia_status sia_train_config_read(const char *folder, sia_settings *settings, json_t **data, sia_error *err) {
-    char *path = sia_folder_path(folder, "config.json");
+    char *path = sia_path_join(folder, "config.json");
     json_t *json = NULL;
     sia_status status =
         path ? sia_json_read(&json, path, CONFIG_MOST, err) : sia_fail_memory(err, 16, "path");
@@ -84,7 +85,7 @@ static sia_status config_write(const state *s, sia_error *err) {
     sia_json_set(&json, "version", json_string(sia_version()));
     if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    char *path = sia_folder_path(s->job->folder, "config.json");
+    char *path = sia_path_join(s->job->folder, "config.json");
     json_decref(json);
     sia_status status = text && path ? sia_file_replace(path, text, strlen(text), err)
                                      : sia_fail_memory(err, 4096, "config.json");
@@ -280,7 +281,7 @@ static sia_status validate(state *s, sia_error *err) {
 
 /* Whether the log has the validation of this step: a run may have been stopped before it. */
 static sia_status validated(const state *s, bool *found, sia_error *err) {
-    char *path = sia_folder_path(s->job->folder, "metrics.jsonl"), *text = NULL;
+    char *path = sia_path_join(s->job->folder, "metrics.jsonl"), *text = NULL;
     size_t bytes = 0;
     bool there = false;
     *found = false;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/folder.h"
+#include "base/path.h"
 #include "base/random.h"
 #include "train/checkpoint.h"
 #include "train/model_file.h"
@@ -30,7 +30,7 @@ static inline sia_status save_run(const char *folder, const sia_model *m, const 
     if (status) return status;
     sia_tensor_entry *entries = sia_model_entries(m);
     json_t *json = sia_model_config_json(sia_model_settings(m));
-    char *text = json_dumps(json, 0), *path = sia_folder_path(folder, "tokenizer.json");
+    char *text = json_dumps(json, 0), *path = sia_path_join(folder, "tokenizer.json");
     status = sia_checkpoint_save(run, 7, &(sia_tensor_table){entries, sia_model_tensors(m)}, NULL,
                                  &(sia_pair){"model", text}, 1, 0, err);
     if (!status && tokenizer) status = sia_tokenizer_save(tokenizer, path, err);

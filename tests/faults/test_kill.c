@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "base/random.h"
 #include "cli/options.h"
 #include "support.h"
@@ -140,7 +141,7 @@ static int mark_of(const char *folder, int64_t step) {
 
 /* Lines are whole, and of the old saves and perhaps the new one. */
 static void assert_log(const char *folder, int lines) {
-    char *path = sia_folder_path(folder, "metrics.jsonl"), *text;
+    char *path = sia_path_join(folder, "metrics.jsonl"), *text;
     size_t bytes;
     OK(sia_file_read(path, 1 << 20, &text, &bytes, &said));
     int found = 0;
@@ -209,7 +210,7 @@ static void test_checkpoint(void **state) {
 /* --------------------------------------------------------------------------------------- folders, files, logs */
 
 static void put_file(const char *folder, const char *text) {
-    char *path = sia_folder_path(folder, "file");
+    char *path = sia_path_join(folder, "file");
     if (!path || sia_file_replace(path, text, strlen(text), NULL)) _exit(1);
     free(path);
 }
@@ -223,7 +224,7 @@ static void swap(void *context) {
 }
 
 static bool holds(const char *folder, const char *text) {
-    char *path = sia_folder_path(folder, "file"), *found = NULL;
+    char *path = sia_path_join(folder, "file"), *found = NULL;
     size_t bytes;
     bool same = path && !sia_file_read(path, 100, &found, &bytes, NULL) && strcmp(found, text) == 0;
     free(found);
@@ -285,7 +286,7 @@ static void test_rewind(void **state) {
     for (bool killed = true; killed; n++) {
         prepare(folder, 3);
         killed = kill_at(n, rewind_log, folder);
-        char *path = sia_folder_path(folder, "metrics.jsonl"), *text;
+        char *path = sia_path_join(folder, "metrics.jsonl"), *text;
         size_t bytes;
         OK(sia_file_read(path, 1000, &text, &bytes, &said));
         size_t lines = bytes / strlen("{\"step\":1,\"mark\":1}\n");

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/folder.h"
+#include "base/path.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "eval/loss.h"
@@ -129,7 +130,7 @@ static sia_status collect(void *context, const char *bytes, size_t count, sia_er
 
 /* Trains, opens what was saved, evaluates it at two lengths, generates with each type of cache. */
 static void whole_run(const soak *s, uint64_t seed, int threads, digest *d) {
-    char *folder = sia_folder_path(s->folder, "run");
+    char *folder = sia_path_join(s->folder, "run");
     train(s, folder, seed, threads);
     sia_model *m;
     DO(sia_model_open(&m, folder, threads, &said));
