@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -218,6 +219,39 @@ static void bytes_of_blocks(void **state) {
     sia_attention_destroy(a);
 }
 
+/* Pages of address space that the process has. */
+static long pages_held(void) {
+    long pages = -1;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%ld", &pages) != 1) pages = -1;
+    if (f) (void)fclose(f);
+    return pages;
+}
+
+/* Chunks are mapped, not allocated: what checks allocations does not see them. */
+static void memory_is_given_back(void **state) {
+    (void)state;
+    enum { DIM = 64, STEP = 16384, ROUNDS = 4 };
+    sia_attention *a;
+    sia_attention_config config = {.heads = 1, .head_dim = DIM};
+    assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
+    float *x = calloc((size_t)STEP * DIM, sizeof *x);
+    long before = 0;
+    size_t bytes = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        sia_cache *c;
+        assert_int_equal(sia_cache_create(&c, a, SIA_F32, NULL), SIA_OK);
+        for (int i = 0; i < 3; i++) assert_int_equal(sia_cache_append(c, STEP, x, x, NULL), SIA_OK);
+        bytes = sia_cache_bytes(c);
+        sia_cache_destroy(c);
+        if (round == 0) before = pages_held();
+    }
+    if (before < 0) skip();
+    assert_true((double)(pages_held() - before) * (double)sysconf(_SC_PAGESIZE) < 0.1 * (double)bytes);
+    free(x);
+    sia_attention_destroy(a);
+}
+
 /* 1,048,576 positions: a few keys and values over and over, the expected sum by the formula. */
 static void million(void **state) {
     (void)state;
@@ -264,10 +298,14 @@ static void million(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme),        cmocka_unit_test(every_cut),
-        cmocka_unit_test(exact_in_every_type), cmocka_unit_test(threads_same_bits),
-        cmocka_unit_test(truncate_and_retry),  cmocka_unit_test(nan_is_not_seen_before_it),
-        cmocka_unit_test(bytes_of_blocks),     cmocka_unit_test(million)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
+                                       cmocka_unit_test(every_cut),
+                                       cmocka_unit_test(exact_in_every_type),
+                                       cmocka_unit_test(threads_same_bits),
+                                       cmocka_unit_test(truncate_and_retry),
+                                       cmocka_unit_test(nan_is_not_seen_before_it),
+                                       cmocka_unit_test(bytes_of_blocks),
+                                       cmocka_unit_test(memory_is_given_back),
+                                       cmocka_unit_test(million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

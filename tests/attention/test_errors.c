@@ -171,6 +171,10 @@ static const struct {
      {.q_len = 1 << 20, .k_len = N, .batch = 1 << 20},
      {.q = x, .k = x, .v = x, .out = y},
      "batch 1048576: too many for the length 1048576"},
+    {"si",
+     {.q_len = 1 << 20, .k_len = N, .batch = (1 << 16) + 1},
+     {.q = x, .k = x, .v = x, .out = y},
+     "batch 65537: too many for the length 1048576"},
 };
 
 static void calling_forward(void **state) {
@@ -280,6 +284,7 @@ static void tables_and_workspace(void **state) {
     assert_string_equal(err.text, "head 2: want 0 to 1");
     assert_int_equal(sia_attention_tables(a, 0, -1, x, y, &err), SIA_ARGUMENT);
     assert_int_equal(sia_attention_tables(a, 0, 4, NULL, y, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_attention_tables(a, 0, 0, x, y, &err), SIA_OK);
     assert_int_equal(sia_attention_reserve(a, 0, &err), SIA_ARGUMENT);
     assert_int_equal(sia_attention_workspace(a, (sia_span){.q_len = -1, .k_len = 4}, SIA_PASS_FORWARD), 0);
     for (int length = 1; length < 300; length += 13) { /* whole lines: one may lie behind another */

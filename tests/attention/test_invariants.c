@@ -379,6 +379,23 @@ static void memory_is_linear(void **state) {
     sia_attention_destroy(a);
 }
 
+/* A forward pass holds the packed keys and values of a few heads, however many there are. */
+static void memory_of_heads(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        size_t bytes[2];
+        for (int many = 0; many < 2; many++) {
+            sia_attention *a;
+            sia_attention_config config = {.heads = many ? 64 : 8, .head_dim = 64, .threads = threads};
+            assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
+            bytes[many] =
+                sia_attention_workspace(a, (sia_span){.q_len = 4096, .k_len = 4096}, SIA_PASS_FORWARD);
+            sia_attention_destroy(a);
+        }
+        assert_true((double)bytes[1] < 1.01 * (double)bytes[0]);
+    }
+}
+
 /* Several threads share one object while its tables grow. */
 static void *grow_and_compute(void *argument) {
     problem *p = argument;
@@ -443,8 +460,8 @@ int main(void) {
         cmocka_unit_test(extremes),           cmocka_unit_test(strides),
         cmocka_unit_test(borrowed_workspace), cmocka_unit_test(backward_alone),
         cmocka_unit_test(lengths_of_chunks),  cmocka_unit_test(ends_of_tables),
-        cmocka_unit_test(memory_is_linear),   cmocka_unit_test(shared_object),
-        cmocka_unit_test(fork_after_use),
+        cmocka_unit_test(memory_is_linear),   cmocka_unit_test(memory_of_heads),
+        cmocka_unit_test(shared_object),      cmocka_unit_test(fork_after_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

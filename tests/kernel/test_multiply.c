@@ -48,6 +48,7 @@ typedef struct product_case {
     int64_t m, n, k, gap;
     bool a_transposed, b_transposed, upper;
     float alpha, beta;
+    bool packed; /* b, and a where it is transposed, packed as a whole, as a model keeps its weights */
 } product_case;
 
 static double element_error(const product_case *p, const matrix *a, const matrix *b, double before, int64_t i,
@@ -68,6 +69,32 @@ static double element_error(const product_case *p, const matrix *a, const matrix
 /* The rows that are compared in full: all of a small matrix, of a large one the edges of its blocks. */
 static bool row_is_checked(int64_t i, int64_t rows) {
     return rows <= 40 || i % 48 <= 1 || i % 48 >= 46 || rows - i <= 2;
+}
+
+/* By the kernel alone, which then divides the terms into blocks itself. */
+static void run_packed(const sia_product *p) {
+    const sia_kernel *kernel = sia_kernel_get();
+    float *panels = sia_alloc((size_t)sia_panel_floats(p->k, p->n), sizeof(float));
+    float *strips = sia_alloc((size_t)((p->m + kernel->tile) * p->k), sizeof(float));
+    assert_true(panels && strips);
+    if (p->b_transposed)
+        kernel->panels_from_columns(p->b, p->b_stride, p->k, p->n, panels);
+    else
+        kernel->panels_from_rows(p->b, p->b_stride, p->k, p->n, panels);
+    if (p->a_transposed) kernel->strips_from_rows(p->a, p->a_stride, p->k, p->m, strips);
+    kernel->multiply(&(sia_multiply){.m = p->m,
+                                     .n = p->n,
+                                     .k = p->k,
+                                     .a = p->a_transposed ? strips : p->a,
+                                     .a_stride = p->a_stride,
+                                     .strips = p->a_transposed,
+                                     .b = panels,
+                                     .c = p->c,
+                                     .c_stride = p->c_stride,
+                                     .alpha = p->alpha,
+                                     .beta = p->beta});
+    sia_free(panels);
+    sia_free(strips);
 }
 
 static double product_error(const product_case *p) {
@@ -101,7 +128,10 @@ static double product_error(const product_case *p) {
     float *work = sia_alloc((size_t)floats + 16, sizeof(float));
     assert_non_null(work);
     for (int64_t i = 0; i < floats + 16; i++) work[i] = NAN;
-    sia_product_run(&product, work);
+    if (p->packed)
+        run_packed(&product);
+    else
+        sia_product_run(&product, work);
     for (int64_t i = floats; i < floats + 16; i++) assert_true(isnan(work[i]));
     if (p->upper) sia_mirror(c.x, p->m, c.stride);
 
@@ -147,8 +177,14 @@ static void small_shapes(void **state) {
         for (int i = 0; i < 5 * 8 * 5; i++)
             for (int form = 0; form < 4; form++, cases++) {
                 const float *f = factors[cases % FACTORS];
-                product_case p = {m[i % 5], n[i / 5 % 8], k[i / 40], cases % 3, form & 1,
-                                  form & 2, false,        f[0],      f[1]};
+                product_case p = {.m = m[i % 5],
+                                  .n = n[i / 5 % 8],
+                                  .k = k[i / 40],
+                                  .gap = cases % 3,
+                                  .a_transposed = form & 1,
+                                  .b_transposed = form & 2,
+                                  .alpha = f[0],
+                                  .beta = f[1]};
                 good = check(kernel, &p) && good;
             }
     }
@@ -170,11 +206,43 @@ static void block_edges(void **state) {
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             for (int form = 0; form < 4; form++, cases++) {
                 const float *f = factors[cases % FACTORS];
-                product_case p = {shapes[i][0], shapes[i][1], shapes[i][2], cases % 2 * 5, form & 1,
-                                  form & 2,     false,        f[0],         f[1]};
+                product_case p = {.m = shapes[i][0],
+                                  .n = shapes[i][1],
+                                  .k = shapes[i][2],
+                                  .gap = cases % 2 * 5,
+                                  .a_transposed = form & 1,
+                                  .b_transposed = form & 2,
+                                  .alpha = f[0],
+                                  .beta = f[1]};
                 good = check(kernel, &p) && good;
             }
     printf("%d products at the edges of blocks, bound %.0e\n", cases, BOUND);
+    assert_true(good);
+}
+
+/* More terms than a block has (384), packed as a whole: the last block is shorter than the others. */
+static void packed_sums(void **state) {
+    (void)state;
+    const int64_t terms[] = {0, 384, 385, 769, 1153};
+    bool good = true;
+    int cases = 0;
+    FOR_EACH_ISA (kernel)
+        for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
+            for (int rows = 1; rows <= 2 * kernel->tile + 1; rows += kernel->tile)
+                for (int form = 0; form < 4; form++, cases++) {
+                    const float *f = factors[cases % FACTORS];
+                    product_case p = {.m = rows,
+                                      .n = 2 * kernel->panel - 5,
+                                      .k = terms[i],
+                                      .gap = cases % 2 * 5,
+                                      .a_transposed = form & 1,
+                                      .b_transposed = form & 2,
+                                      .alpha = f[0],
+                                      .beta = f[1],
+                                      .packed = true};
+                    good = check(kernel, &p) && good;
+                }
+    printf("%d products of packed matrices, bound %.0e\n", cases, BOUND);
     assert_true(good);
 }
 
@@ -187,7 +255,15 @@ static void symmetric_results(void **state) {
         for (int i = 0; i < 14 * 3; i++, cases++) {
             int64_t n = sizes[i % 14];
             const float *f = factors[cases % FACTORS];
-            product_case p = {n, n, terms[i / 14], cases % 2 * 3, cases & 1, !(cases & 1), true, f[0], f[1]};
+            product_case p = {.m = n,
+                              .n = n,
+                              .k = terms[i / 14],
+                              .gap = cases % 2 * 3,
+                              .a_transposed = cases & 1,
+                              .b_transposed = !(cases & 1),
+                              .upper = true,
+                              .alpha = f[0],
+                              .beta = f[1]};
             good = check(kernel, &p) && good;
         }
     printf("%d symmetric products, bound %.0e\n", cases, BOUND);
@@ -199,7 +275,8 @@ static void no_terms(void **state) {
     (void)state;
     FOR_EACH_ISA (kernel) {
         for (int i = 0; i < FACTORS; i++) {
-            product_case p = {7, 19, 0, 2, false, false, false, factors[i][0], factors[i][1]};
+            product_case p = {
+                .m = 7, .n = 19, .k = 0, .gap = 2, .alpha = factors[i][0], .beta = factors[i][1]};
             assert_true(check(kernel, &p));
         }
     }
@@ -241,8 +318,8 @@ static void cut_at_blocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes), cmocka_unit_test(block_edges),   cmocka_unit_test(symmetric_results),
-        cmocka_unit_test(no_terms),     cmocka_unit_test(cut_at_blocks),
+        cmocka_unit_test(small_shapes),      cmocka_unit_test(block_edges), cmocka_unit_test(packed_sums),
+        cmocka_unit_test(symmetric_results), cmocka_unit_test(no_terms),    cmocka_unit_test(cut_at_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
