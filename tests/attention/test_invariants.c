@@ -396,6 +396,21 @@ static void memory_of_heads(void **state) {
     }
 }
 
+/* A short sequence first, then longer ones, with the same object. */
+static void tables_grow(void **state) {
+    (void)state;
+    problem p = problem_create("si+rope", (shape){2, 1, 16, {.q_len = 20, .k_len = 30}}, NULL, 41, 1);
+    problem_forward(&p);
+    for (int64_t at = 1000; at < 100000; at *= 7) {
+        p.shape.span.q_pos = at + 10;
+        p.shape.span.k_pos = at % 3 * 13;
+        problem_oracle(&p, false);
+        problem_forward(&p);
+        assert_true(tensor_error(&p.out) < FORWARD_BOUND);
+    }
+    problem_destroy(&p);
+}
+
 /* Several threads share one object while its tables grow. */
 static void *grow_and_compute(void *argument) {
     problem *p = argument;
@@ -461,7 +476,8 @@ int main(void) {
         cmocka_unit_test(borrowed_workspace), cmocka_unit_test(backward_alone),
         cmocka_unit_test(lengths_of_chunks),  cmocka_unit_test(ends_of_tables),
         cmocka_unit_test(memory_is_linear),   cmocka_unit_test(memory_of_heads),
-        cmocka_unit_test(shared_object),      cmocka_unit_test(fork_after_use),
+        cmocka_unit_test(tables_grow),        cmocka_unit_test(shared_object),
+        cmocka_unit_test(fork_after_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
