@@ -271,6 +271,24 @@ static void symmetric_results(void **state) {
 }
 
 /* A sum without terms is 0: c = beta c. */
+/* Every number below the diagonal is the one above it, and no other is touched. */
+static void mirrored(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel)
+        for (int64_t n = 1; n < 40; n += 3) {
+            matrix c = matrix_create(n, n, 5, 9), before = matrix_create(n, n, 5, 9);
+            sia_mirror(c.x, n, c.stride);
+            assert_true(gaps_kept(&c));
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t j = 0; j < n; j++) {
+                    float want = before.x[i < j ? i * c.stride + j : j * c.stride + i];
+                    assert_true(c.x[i * c.stride + j] == want);
+                }
+            free(c.x);
+            free(before.x);
+        }
+}
+
 static void no_terms(void **state) {
     (void)state;
     FOR_EACH_ISA (kernel) {
@@ -319,7 +337,8 @@ static void cut_at_blocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_shapes),      cmocka_unit_test(block_edges), cmocka_unit_test(packed_sums),
-        cmocka_unit_test(symmetric_results), cmocka_unit_test(no_terms),    cmocka_unit_test(cut_at_blocks),
+        cmocka_unit_test(symmetric_results), cmocka_unit_test(mirrored),    cmocka_unit_test(no_terms),
+        cmocka_unit_test(cut_at_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
