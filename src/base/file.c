@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "base/harmless.h"
-#include "base/path.h"
+#include "base/temporary.h"
 
 enum { BUFFER = 1 << 18 };
 
@@ -55,34 +55,47 @@ sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err)
     if (there && S_ISLNK(about.st_mode))
         return sia_fail(err, SIA_FILE, "%s/%s: is a link: want a file of the folder itself, or none", folder,
                         name);
+    if (there && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+        return sia_fail(err, SIA_FILE, "%s/%s: is neither a file nor a folder", folder, name);
     return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ reading */
 
+/* A folder from someone else may hold a named pipe, which must not hang us, or a device without an end. */
+static sia_status open_regular(int *fd, const char *path, struct stat *about, sia_error *err) {
+    *fd = sia_fd_open(path, O_RDONLY | O_NONBLOCK, 0);
+    if (*fd < 0) return sia_fail_file(err, path);
+    sia_status status = SIA_OK;
+    if (fstat(*fd, about) != 0)
+        status = sia_fail_file(err, path);
+    else if (S_ISDIR(about->st_mode))
+        status = sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
+    else if (!S_ISREG(about->st_mode))
+        status = sia_fail(err, SIA_FILE, "%s: not a regular file", path);
+    if (status) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
 sia_status sia_map_open_kept(sia_map *map, int *kept, const char *path, sia_error *err) {
     *map = (sia_map){.bytes = "", .size = 0};
-    int fd = *kept = sia_fd_open(path, O_RDONLY | O_NONBLOCK, 0); /* a named pipe must not hang us here */
-    if (fd < 0) return sia_fail_file(err, path);
     struct stat about;
-    sia_status status = SIA_OK;
-    if (fstat(fd, &about) != 0)
-        status = sia_fail_file(err, path);
-    else if (S_ISDIR(about.st_mode))
-        status = sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
-    else if (!S_ISREG(about.st_mode))
-        status = sia_fail(err, SIA_FILE, "%s: not a regular file", path);
-    else if ((uintmax_t)about.st_size > PTRDIFF_MAX)
+    sia_status status = open_regular(kept, path, &about, err);
+    if (status) return status;
+    if ((uintmax_t)about.st_size > PTRDIFF_MAX)
         status = sia_fail(err, SIA_FILE, "%s: too large to map", path);
     else if (about.st_size > 0) {
-        void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, *kept, 0);
         if (bytes == MAP_FAILED)
             status = sia_fail_file(err, path);
         else
             *map = (sia_map){.bytes = bytes, .size = (size_t)about.st_size};
     }
     if (status) {
-        (void)close(fd);
+        (void)close(*kept);
         *kept = -1;
     }
     return status;
@@ -180,9 +193,24 @@ sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *s
     *bytes = NULL;
     *size = 0;
     if (strcmp(path, "-") == 0) return sia_stdin_read(limit, NULL, bytes, size, err);
-    int fd = sia_fd_open(path, O_RDONLY, 0);
+    int fd;
+    sia_status status = open_regular(&fd, path, &(struct stat){0}, err);
+    if (status) return status;
+    status = read_all(fd, path, limit, NULL, bytes, size, err);
+    (void)close(fd);
+    return status;
+}
+
+sia_status sia_input_read(const char *path, size_t limit, sia_stopped *stopped, char **bytes, size_t *size,
+                          sia_error *err) {
+    *bytes = NULL;
+    *size = 0;
+    int fd;
+    do fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR && !stopped());
+    if (fd < 0 && errno == EINTR) return sia_fail(err, SIA_STOPPED, "stopped");
     if (fd < 0) return sia_fail_file(err, path);
-    sia_status status = read_all(fd, path, limit, NULL, bytes, size, err);
+    sia_status status = read_all(fd, path, limit, stopped, bytes, size, err);
     (void)close(fd);
     return status;
 }
@@ -199,17 +227,6 @@ struct sia_output {
     char buffer[BUFFER];
 };
 
-static int create_temporary(sia_output *out, mode_t mode) {
-    for (uint64_t n = 0; n < SIA_PATH_TRIES; n++) {
-        free(out->temporary);
-        out->temporary = sia_path_temporary(out->path, n);
-        if (!out->temporary) return -1;
-        int fd = sia_fd_open(out->temporary, O_RDWR | O_CREAT | O_EXCL, mode);
-        if (fd >= 0 || errno != EEXIST) return fd;
-    }
-    return -1;
-}
-
 static sia_status open_target(sia_output *out, const char *path, sia_error *err) {
     struct stat about;
     if (strcmp(path, "-") == 0) {
@@ -220,6 +237,7 @@ static sia_status open_target(sia_output *out, const char *path, sia_error *err)
     }
     out->owned = true;
     bool exists = stat(path, &about) == 0;
+    if (!exists && errno != ENOENT) return sia_fail_file(err, path);
     if (exists && S_ISDIR(about.st_mode))
         return sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
     out->path = exists ? realpath(path, NULL) : strdup(path);
@@ -229,16 +247,10 @@ static sia_status open_target(sia_output *out, const char *path, sia_error *err)
         out->terminal = out->fd >= 0 && isatty(out->fd) == 1;
         return out->fd < 0 ? sia_fail_file(err, path) : SIA_OK;
     }
-    out->fd = create_temporary(out, 0666);
-    if (out->fd < 0) {
-        sia_status status = sia_fail_file(err, path);
-        free(out->temporary); /* not made, so there is nothing to remove */
-        out->temporary = NULL;
-        return status;
-    }
-    /* A file that others may not read stays so. Failing that (another owner's file), the new file is as umask
-     * says. */
-    if (exists) (void)fchmod(out->fd, about.st_mode & 07777);
+    /* A file that others may not read stays so, from its first moment. */
+    out->fd = sia_temporary_file(out->path, exists ? about.st_mode & 0777 : 0666, &out->temporary);
+    if (out->fd < 0) return sia_fail_file(err, path);
+    if (exists) (void)fchmod(out->fd, about.st_mode & 07777); /* what umask took away */
     return SIA_OK;
 }
 
@@ -349,10 +361,8 @@ static void sync_folder(char *path) {
 sia_status sia_output_commit(sia_output *out, sia_error *err) {
     sia_status status = flush(out, true, err);
     if (!status && out->temporary) {
+        /* The descriptor stays open until after the rename: it holds the lock of the temporary name. */
         if (fsync_retry(out->fd) != 0) status = sia_fail_file(err, out->path);
-        int closed = close(out->fd);
-        out->fd = -1;
-        if (!status && closed != 0 && errno != EINTR) status = sia_fail_file(err, out->path);
         if (!status && rename(out->temporary, out->path) != 0) status = sia_fail_file(err, out->path);
         if (!status) {
             free(out->temporary);

@@ -43,8 +43,8 @@ void sia_map_close(sia_map *map); /* a zeroed map is fine; may be called again *
 /* Tells the system that the map will be read once, from its start to its end. */
 void sia_map_sequential(const sia_map *map);
 
-/* All of a file, pipe or device, or of stdin for "-"; more than limit bytes are an error. *bytes is ended by
- * a 0 that is not counted in *size; freed with free. */
+/* All of a regular file, or of stdin for "-"; more than limit bytes are an error. *bytes is ended by a 0 that
+ * is not counted in *size; freed with free. */
 sia_status sia_file_read(const char *path, size_t limit, char **bytes, size_t *size, sia_error *err);
 
 /* Whether the person wants us to stop. */
@@ -53,6 +53,10 @@ typedef bool sia_stopped(void);
 /* sia_file_read of "-" that fails with SIA_STOPPED when `stopped` says so. It is asked before every read, and
  * a signal ends a read: one who waits for a terminal is heard at once. */
 sia_status sia_stdin_read(size_t limit, sia_stopped *stopped, char **bytes, size_t *size, sia_error *err);
+
+/* The same of what a person named, be it a file, a pipe or a device. */
+sia_status sia_input_read(const char *path, size_t limit, sia_stopped *stopped, char **bytes, size_t *size,
+                          sia_error *err);
 
 /* Reads until room bytes or the end of the input; *got < room means the end. name is for the sentence;
  * stopped may be NULL. */
@@ -67,8 +71,8 @@ sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, si
  * error, not absent. */
 sia_status sia_file_there(const char *path, bool *there, sia_error *err);
 
-/* Fails for a name in a folder, which a person named without naming it, that is a link: a folder from
- * someone else must not make us write elsewhere. */
+/* Fails for a name in a folder, which a person named without naming it, that is a link, a pipe or a device: a
+ * folder from someone else must not make us write elsewhere. */
 sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err);
 
 /* open, with O_CLOEXEC, again when a signal came. */
@@ -86,8 +90,7 @@ typedef struct sia_output sia_output;
 
 /* path "-" is stdout. A path that exists and is no regular file (a pipe, /dev/null) is written in place:
  * there is nothing to replace; on a terminal the text is made harmless (base/harmless.h). A link is
- * followed, and the mode of a file that is replaced is kept. A temporary file is made with O_EXCL, and as
- * umask says. */
+ * followed, and the mode of a file that is replaced is kept. */
 sia_status sia_output_open(sia_output **out, const char *path, sia_error *err);
 sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err);
 sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...)

@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +20,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "base/temporary.h"
 
 #define ASIDE ".tmp-aside"
-
-enum { OPEN_FOLDERS = 8 };
 
 /* path and ending, in new memory. */
 static char *with_ending(const char *path, const char *ending) {
@@ -33,6 +31,52 @@ static char *with_ending(const char *path, const char *ending) {
     if (name) (void)snprintf(name, room, "%s%s", path, ending);
     return name;
 }
+
+/* -------------------------------------------------------------------------------------------------- listing */
+
+static sia_status append_name(sia_names *names, size_t *room, const char *name, sia_error *err) {
+    if (names->count == *room) {
+        size_t larger = *room ? 2 * *room : 16;
+        char **list = realloc(names->list, larger * sizeof *list);
+        if (!list) return sia_fail_memory(err, larger * sizeof *list, "names of a folder");
+        names->list = list;
+        *room = larger;
+    }
+    names->list[names->count] = strdup(name);
+    return names->list[names->count] ? (names->count++, SIA_OK) : sia_fail_memory(err, strlen(name), name);
+}
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+sia_status sia_folder_list(const char *path, sia_names *names, sia_error *err) {
+    *names = (sia_names){0};
+    DIR *open = opendir(path);
+    if (!open) return sia_fail_file(err, path);
+    size_t room = 0;
+    sia_status status = SIA_OK;
+    while (!status) {
+        errno = 0; /* the one way to tell a failure from the end */
+        const struct dirent *entry = readdir(open);
+        if (!entry && errno) status = sia_fail_file(err, path);
+        if (!entry) break;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = append_name(names, &room, entry->d_name, err);
+    }
+    (void)closedir(open);
+    if (status)
+        sia_names_free(names);
+    else if (names->count)
+        qsort(names->list, names->count, sizeof *names->list, by_bytes);
+    return status;
+}
+
+void sia_names_free(sia_names *names) {
+    for (size_t i = 0; i < names->count; i++) free(names->list[i]);
+    free(names->list);
+    *names = (sia_names){0};
+}
+
+/* -------------------------------------------------------------------------------------------------- syncing */
 
 sia_status sia_folder_sync(const char *path, sia_error *err) {
     int fd = sia_fd_open(path, O_RDONLY | O_DIRECTORY, 0), result;
@@ -55,45 +99,34 @@ static sia_status sync_parent(const char *path, sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------- removing */
 
-static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *place) {
-    (void)about, (void)type, (void)place;
-    return remove(path) != 0 && errno != ENOENT ? -1 : 0;
-}
-
-/* Links are removed, not followed. What cannot be removed stays, under a name that nobody reads. */
-static void remove_tree(const char *path) {
-    (void)nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
-}
-
 sia_status sia_folder_remove(const char *path, sia_error *err) {
-    char *temporary = sia_path_temporary(path, 0);
+    char *temporary = sia_temporary_name(path);
     if (!temporary) return sia_fail_memory(err, strlen(path), path);
     sia_status status = rename(path, temporary) == 0 ? SIA_OK : sia_fail_file(err, path);
     /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
     if (!status) (void)sync_parent(path, NULL);
-    if (!status) remove_tree(temporary);
+    if (!status) sia_tree_remove(temporary);
     free(temporary);
     return status;
 }
 
-void sia_folder_abandon(char *temporary) {
-    if (temporary) remove_tree(temporary);
-    free(temporary);
+/* The descriptor goes first: the removal needs one, and there may be no other. */
+void sia_folder_abandon(sia_new_folder *made) {
+    if (!made->path) return;
+    (void)close(made->fd);
+    sia_tree_remove(made->path);
+    free(made->path);
+    made->path = NULL;
 }
 
 /* -------------------------------------------------------------------------------------------------- placing */
 
-bool sia_folder_exists(const char *path) {
+sia_status sia_folder_there(const char *path, bool *there, sia_error *err) {
     struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool sia_folder_holds(const char *folder, const char *name) {
-    struct stat info;
-    char *path = sia_path_join(folder, name);
-    bool there = path && stat(path, &info) == 0;
-    free(path);
-    return there;
+    *there = stat(path, &info) == 0;
+    if (!*there) return errno == ENOENT || errno == ENOTDIR ? SIA_OK : sia_fail_file(err, path);
+    *there = S_ISDIR(info.st_mode);
+    return SIA_OK;
 }
 
 sia_status sia_folder_look(const char *folder, const char *name, bool *there, sia_error *err) {
@@ -107,9 +140,11 @@ sia_status sia_folder_look(const char *folder, const char *name, bool *there, si
 
 sia_status sia_folder_ensure(const char *path, sia_error *err) {
     if (mkdir(path, 0777) == 0) return sync_parent(path, err);
-    if (errno == EEXIST)
-        return sia_folder_exists(path) ? SIA_OK
-                                       : sia_fail(err, SIA_FILE, "%s: is a file, want a folder", path);
+    if (errno == EEXIST) {
+        bool there;
+        sia_status status = sia_folder_there(path, &there, err);
+        return status || there ? status : sia_fail(err, SIA_FILE, "%s: is a file, want a folder", path);
+    }
     char *above = errno == ENOENT ? sia_path_above(path) : NULL;
     if (!above) return sia_fail_file(err, path);
     sia_status status = sia_folder_ensure(above, err);
@@ -119,18 +154,9 @@ sia_status sia_folder_ensure(const char *path, sia_error *err) {
     return errno == EEXIST ? SIA_OK : sia_fail_file(err, path);
 }
 
-sia_status sia_folder_create(char **temporary, const char *path, sia_error *err) {
-    for (uint64_t n = 0;; n++) {
-        *temporary = sia_path_temporary(path, n);
-        if (!*temporary) return sia_fail_memory(err, strlen(path), path);
-        if (mkdir(*temporary, 0777) == 0) return SIA_OK;
-        if (errno != EEXIST || n == SIA_PATH_TRIES) break;
-        free(*temporary);
-    }
-    sia_status status = sia_fail_file(err, path);
-    free(*temporary);
-    *temporary = NULL;
-    return status;
+sia_status sia_folder_create(sia_new_folder *made, const char *path, sia_error *err) {
+    made->fd = sia_temporary_folder(path, &made->path);
+    return made->fd < 0 ? sia_fail_file(err, path) : SIA_OK;
 }
 
 static bool exchange_names(const char *a, const char *b) {
@@ -146,7 +172,7 @@ static bool exchange_names(const char *a, const char *b) {
 static sia_status swap_by_renames(const char *temporary, const char *path, sia_error *err) {
     char *aside = with_ending(path, ASIDE);
     if (!aside) return sia_fail_memory(err, strlen(path), path);
-    remove_tree(aside); /* path exists, so it is an old leftover */
+    sia_tree_remove(aside); /* path exists, so it is an old leftover */
     sia_status status = rename(path, aside) == 0 ? SIA_OK : sia_fail_file(err, path);
     if (!status && rename(temporary, path) != 0) {
         status = sia_fail_file(err, path);
@@ -158,17 +184,17 @@ static sia_status swap_by_renames(const char *temporary, const char *path, sia_e
     return status;
 }
 
-sia_status sia_folder_commit(char *temporary, const char *path, bool exchange, sia_error *err) {
-    sia_status status = sia_folder_sync(temporary, err);
-    if (!status && rename(temporary, path) != 0) {
+sia_status sia_folder_commit(sia_new_folder *made, const char *path, bool exchange, sia_error *err) {
+    sia_status status = sia_folder_sync(made->path, err);
+    if (!status && rename(made->path, path) != 0) {
         if (errno != EEXIST && errno != ENOTEMPTY)
             status = sia_fail_file(err, path);
-        else if (!exchange || !exchange_names(temporary, path))
-            status = swap_by_renames(temporary, path, err);
+        else if (!exchange || !exchange_names(made->path, path))
+            status = swap_by_renames(made->path, path, err);
     }
     if (!status) status = sync_parent(path, err);
     /* Now the old folder, if there was one; else there is nothing, and that is fine. */
-    sia_folder_abandon(temporary);
+    sia_folder_abandon(made);
     return status;
 }
 
@@ -181,7 +207,7 @@ static sia_status put_back(const char *aside, sia_error *err) {
     path[strlen(path) - strlen(ASIDE)] = 0;
     sia_status status = SIA_OK;
     if (access(path, F_OK) == 0)
-        remove_tree(aside);
+        sia_tree_remove(aside);
     else if (rename(aside, path) != 0)
         status = sia_fail_file(err, path);
     free(path);
@@ -189,25 +215,21 @@ static sia_status put_back(const char *aside, sia_error *err) {
 }
 
 sia_status sia_folder_clean(const char *path, sia_error *err) {
-    struct dirent **entries = NULL; /* all names first: what is removed while it is listed may hide others */
-    int count = scandir(path, &entries, NULL, NULL);
-    if (count < 0) return sia_fail_file(err, path);
-    sia_status status = SIA_OK;
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name, *ending = strstr(name, ASIDE);
+    sia_names names; /* all first: what is removed while it is listed may hide others */
+    sia_status status = sia_folder_list(path, &names, err);
+    for (size_t i = 0; !status && i < names.count; i++) {
+        const char *name = names.list[i], *ending = strstr(name, ASIDE);
         bool aside = ending && ending != name && ending[strlen(ASIDE)] == 0;
-        if (!status && (aside || sia_path_is_temporary(name))) {
-            char *whole = sia_path_join(path, name);
-            if (!whole)
-                status = sia_fail_memory(err, strlen(path), path);
-            else if (aside)
-                status = put_back(whole, err);
-            else
-                remove_tree(whole);
-            free(whole);
-        }
-        free(entries[i]);
+        if (!aside && !sia_temporary_is(name)) continue;
+        char *whole = sia_path_join(path, name);
+        if (!whole)
+            status = sia_fail_memory(err, strlen(path), path);
+        else if (aside)
+            status = put_back(whole, err);
+        else
+            sia_temporary_remove(whole);
+        free(whole);
     }
-    free(entries);
+    sia_names_free(&names);
     return status;
 }

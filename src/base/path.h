@@ -4,9 +4,7 @@
 #ifndef SIA_BASE_PATH_H
 #define SIA_BASE_PATH_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* folder/name, whether folder ends in a slash or not. */
 char *sia_path_join(const char *folder, const char *name);
@@ -17,12 +15,5 @@ char *sia_path_above(const char *path);
 /* The last part of a path, which is what a person calls it: where it begins, and its length without slashes at
  * the end. */
 const char *sia_path_last(const char *path, size_t *length);
-
-/* The n-th try of a name beside path that no one else takes: path.tmp- and 12 hexadecimal digits, drawn from the
- * process, the time and n. O_EXCL and mkdir see to the rest. */
-char *sia_path_temporary(const char *path, uint64_t n);
-bool sia_path_is_temporary(const char *path);
-
-enum { SIA_PATH_TRIES = 100 };
 
 #endif

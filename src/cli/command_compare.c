@@ -235,10 +235,13 @@ static int run(const cli_args *args) {
     sia_settings settings;
     sia_error err;
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
-    if (sia_folder_holds(out, "config.json"))
-        return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
+    bool holds_run;
+    if (sia_folder_look(out, "config.json", &holds_run, &err)) return cli_fail(&err);
+    if (holds_run) return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
-    if (cli_refuse_runs(args) || refuse_schemes(args)) return CLI_USAGE;
+    int refused = cli_refuse_runs(args);
+    if (!refused) refused = refuse_schemes(args);
+    if (refused) return refused;
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();
     cli_catch_stop();

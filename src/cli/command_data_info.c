@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "cli/progress.h"
@@ -341,15 +342,15 @@ static bool ends_in_bin(const char *name) {
 }
 
 /* Shards that lie in a folder without a data.json are no text, and what vocabulary they are for nobody says:
- * a pattern names them. A folder that cannot be read is left to who reads it next. */
+ * a pattern names them. */
 static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
     bool found = false;
-    sia_status status = SIA_OK;
-    DIR *open = opendir(folder);
-    for (struct dirent *entry; open && !found && !status && (entry = readdir(open));) {
-        if (entry->d_name[0] == '.' || !ends_in_bin(entry->d_name)) continue;
+    sia_names names;
+    sia_status status = sia_folder_list(folder, &names, err);
+    for (size_t i = 0; !status && !found && i < names.count; i++) {
+        if (names.list[i][0] == '.' || !ends_in_bin(names.list[i])) continue;
         sia_map map;
-        char *path = sia_path_join(folder, entry->d_name);
+        char *path = sia_path_join(folder, names.list[i]);
         if (!path) {
             status = sia_fail_memory(err, strlen(folder), folder);
         } else if (!sia_map_open(&map, path, NULL)) {
@@ -358,7 +359,7 @@ static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
         }
         free(path);
     }
-    if (open) (void)closedir(open);
+    sia_names_free(&names);
     char *pattern = found ? sia_path_join(folder, "*.bin") : NULL;
     if (pattern)
         status = sia_fail(err, SIA_FORMAT, "%s: shards without a data.json: give a pattern, such as '%s'",
@@ -373,7 +374,6 @@ static sia_status refuse_loose_shards(const char *folder, sia_error *err) {
  * is one; what does not exist but has a pattern's characters is a pattern of shards. */
 static sia_status kind_of(const char *path, kind *result, sia_error *err) {
     struct stat info;
-    size_t length = strlen(path);
     *result = KIND_TEXT;
     if (strcmp(path, "-") == 0) return SIA_OK;
     if (stat(path, &info) != 0) {
@@ -381,11 +381,10 @@ static sia_status kind_of(const char *path, kind *result, sia_error *err) {
         return strpbrk(path, "*?[") ? SIA_OK : sia_fail_file(err, path);
     }
     if (S_ISDIR(info.st_mode)) {
-        char *manifest = sia_path_join(path, "data.json");
-        if (!manifest) return sia_fail_memory(err, length, path);
-        if (stat(manifest, &info) == 0) *result = KIND_FOLDER;
-        free(manifest);
-        return *result == KIND_FOLDER ? SIA_OK : refuse_loose_shards(path, err);
+        bool packed;
+        sia_status status = sia_folder_look(path, "data.json", &packed, err);
+        if (packed) *result = KIND_FOLDER;
+        return status || packed ? status : refuse_loose_shards(path, err);
     }
     sia_map map;
     sia_status status = sia_map_open(&map, path, err);

@@ -112,7 +112,7 @@ static sia_status read_prompt(const cli_args *args, char **held, sia_text *promp
     if (strcmp(file, "-") == 0)
         status = sia_stdin_read(PROMPT_MOST, cli_stopped, held, &prompt->size, err);
     else
-        status = sia_file_read(file, PROMPT_MOST, held, &prompt->size, err);
+        status = sia_input_read(file, PROMPT_MOST, cli_stopped, held, &prompt->size, err);
     prompt->bytes = *held;
     return status;
 }

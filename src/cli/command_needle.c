@@ -127,15 +127,16 @@ static int hook(void *context, const sia_needle_event *e) {
 static int run(const cli_args *args) {
     const char *out = cli_text(args, "out");
     char **paths, command[1024];
+    sia_error err;
     int count = cli_operands(args, &paths);
     if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
-    if (sia_folder_holds(out, "config.json"))
-        return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
+    bool holds_run;
+    if (sia_folder_look(out, "config.json", &holds_run, &err)) return cli_fail(&err);
+    if (holds_run) return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     if (count < 1) return cli_usage(args, "want RUNS, folders that 'sia train' made");
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();
     cli_catch_stop();
-    sia_error err;
     sia_needle_settings settings = sia_needle_usual;
     sia_status status = cli_apply(args, sia_needle_fields, &settings, &err);
     if (!status) status = sia_multiples_parse(cli_text(args, "lengths"), settings.multiples, &err);

@@ -37,7 +37,8 @@ static int run(const cli_args *args) {
     const char *out = cli_text(args, "out");
     if (!out) return cli_usage(args, "want --out RUN, the folder of the run");
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
-    if (cli_refuse_runs(args)) return CLI_USAGE;
+    int refused = cli_refuse_runs(args);
+    if (refused) return refused;
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();
     cli_catch_stop();

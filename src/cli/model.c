@@ -18,7 +18,8 @@
 bool cli_is_run(const char *path) {
     struct stat about;
     if (stat(path, &about) != 0) return errno != ENOENT && errno != ENOTDIR;
-    return S_ISDIR(about.st_mode) && !sia_folder_holds(path, "model.safetensors");
+    bool model;
+    return S_ISDIR(about.st_mode) && (sia_folder_look(path, "model.safetensors", &model, NULL) || !model);
 }
 
 sia_status cli_model_open(cli_model *model, const char *path, const char *tokenizer, int threads,

@@ -97,11 +97,17 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
 int cli_refuse_runs(const cli_args *args) {
     char **paths;
     int count = cli_operands(args, &paths);
-    for (int i = 0; i < count; i++)
-        if (sia_folder_holds(paths[i], "config.json") && sia_folder_holds(paths[i], "tokenizer.json"))
+    for (int i = 0; i < count; i++) {
+        bool config, tokenizer;
+        sia_error err;
+        if (sia_folder_look(paths[i], "config.json", &config, &err) ||
+            sia_folder_look(paths[i], "tokenizer.json", &tokenizer, &err))
+            return cli_fail(&err);
+        if (config && tokenizer)
             return cli_usage(args,
                              "%s: is a run, want text; its own tokens, if it was given text, are in %s/data",
                              paths[i], paths[i]);
+    }
     return CLI_DONE;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/path.h"
 #include "data/manifest.h"
 
@@ -96,28 +97,21 @@ static sia_status add_stdin(sia_inputs *inputs, bool skip, sia_error *err) {
     return status;
 }
 
-static int no_hidden(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-static int by_bytes(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int depth, sia_error *err);
 
 static sia_status add_folder(sia_inputs *inputs, const char *folder, bool skip, int depth, sia_error *err) {
     enum { DEEPEST = 64 };
-    struct dirent **entries;
+    sia_names names;
     if (depth > DEEPEST) return sia_fail(err, SIA_FILE, "%s: more than %d folders deep", folder, DEEPEST);
-    int count = scandir(folder, &entries, no_hidden, by_bytes);
-    if (count < 0) return sia_fail_file(err, folder);
-    sia_status status = SIA_OK;
-    for (int i = 0; i < count; i++) {
-        char *path = status ? NULL : sia_path_join(folder, entries[i]->d_name);
-        if (!status && !path) status = sia_fail_memory(err, strlen(folder), folder);
-        if (!status) status = add_path(inputs, path, skip, depth + 1, err);
+    sia_status status = sia_folder_list(folder, &names, err);
+    for (size_t i = 0; !status && i < names.count; i++) {
+        if (names.list[i][0] == '.') continue; /* hidden */
+        char *path = sia_path_join(folder, names.list[i]);
+        status = path ? add_path(inputs, path, skip, depth + 1, err)
+                      : sia_fail_memory(err, strlen(folder), folder);
         free(path);
-        free(entries[i]);
     }
-    free(entries);
+    sia_names_free(&names);
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/folder.h"
 #include "base/path.h"
 #include "data/shard.h"
@@ -24,7 +25,7 @@ enum { CHUNK = 8 << 20 };
 typedef struct packer {
     const sia_pack_options *options;
     sia_manifest *manifest;
-    char *folder; /* where the files are made */
+    sia_new_folder made; /* where the files are */
     sia_shard_writer *shard[SIA_PARTS];
     uint32_t *ids;
     size_t room;
@@ -42,8 +43,8 @@ static sia_status close_shard(packer *p, int part, sia_error *err) {
     sia_status status = sia_shard_finish(p->shard[part], err);
     p->shard[part] = NULL;
     if (status) return status;
-    char *path = sia_path_join(p->folder, entry->file);
-    if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
+    char *path = sia_path_join(p->made.path, entry->file);
+    if (!path) return sia_fail_memory(err, strlen(p->made.path), "pack");
     status = sia_file_sha256(path, entry->sha256, err);
     free(path);
     return status;
@@ -56,8 +57,8 @@ static sia_status open_shard(packer *p, int part, sia_error *err) {
                    (long long)m->shard_count);
     sia_status status = sia_manifest_add_shard(m, &entry, err);
     if (status) return status;
-    char *path = sia_path_join(p->folder, entry.file);
-    if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
+    char *path = sia_path_join(p->made.path, entry.file);
+    if (!path) return sia_fail_memory(err, strlen(p->made.path), "pack");
     status = sia_shard_create(&p->shard[part], path, err);
     free(path);
     return status;
@@ -170,12 +171,14 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
 /* ------------------------------------------------------------------------------------------- the folder */
 
 static sia_status check_free(const char *folder, sia_error *err) {
-    DIR *open = opendir(folder);
-    if (!open) return errno == ENOENT ? SIA_OK : sia_fail_file(err, folder);
-    int entries = 0;
-    for (struct dirent *entry; (entry = readdir(open));)
-        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    (void)closedir(open);
+    bool there;
+    sia_names names;
+    sia_status status = sia_file_there(folder, &there, err);
+    if (status || !there) return status;
+    status = sia_folder_list(folder, &names, err);
+    if (status) return status;
+    size_t entries = names.count;
+    sia_names_free(&names);
     if (entries)
         return sia_fail(err, SIA_FILE, "%s: exists already and is not empty: remove it or name another",
                         folder);
@@ -184,13 +187,9 @@ static sia_status check_free(const char *folder, sia_error *err) {
 
 /* The folder is made under another name and then takes its own: ".", ".." and "/" cannot be taken. */
 static sia_status check_name(const char *folder, sia_error *err) {
-    size_t length = strlen(folder);
-    while (length && folder[length - 1] == '/') length--;
-    size_t last = length;
-    while (last && folder[last - 1] != '/') last--;
-    size_t size = length - last;
-    if (size && !(folder[last] == '.' && (size == 1 || (size == 2 && folder[last + 1] == '.'))))
-        return SIA_OK;
+    size_t length;
+    const char *last = sia_path_last(folder, &length);
+    if (length && !(last[0] == '.' && (length == 1 || (length == 2 && last[1] == '.')))) return SIA_OK;
     return sia_fail(err, SIA_FILE, "\"%s\": want a folder that can be made or replaced, by its name", folder);
 }
 
@@ -200,27 +199,27 @@ static sia_status make_folder(packer *p, sia_error *err) {
     while (length > 1 && p->options->folder[length - 1] == '/') length--;
     char *name = strndup(p->options->folder, length);
     if (!name) return sia_fail_memory(err, length, p->options->folder);
-    sia_status status = sia_folder_create(&p->folder, name, err);
+    sia_status status = sia_folder_create(&p->made, name, err);
     free(name);
     return status;
 }
 
 /* A sentence about a file in the temporary folder is made to be about the folder that was asked for. */
 static void name_folder(const packer *p, sia_error *err) {
-    char *at = err ? strstr(err->text, p->folder) : NULL;
+    char *at = err ? strstr(err->text, p->made.path) : NULL;
     if (!at) return;
     /* The temporary name is the other, without slashes at its end, and more. */
     size_t length = strlen(p->options->folder);
     while (length > 1 && p->options->folder[length - 1] == '/') length--;
-    char *rest = at + strlen(p->folder);
+    char *rest = at + strlen(p->made.path);
     memmove(at + length, rest, strlen(rest) + 1);
 }
 
 static sia_status take_name(const packer *p, sia_error *err) {
-    sia_status status = sia_folder_sync(p->folder, err);
+    sia_status status = sia_folder_sync(p->made.path, err);
     if (status) return status;
     /* Not sia_folder_commit, which replaces: a folder that someone filled in the meantime stays. */
-    if (rename(p->folder, p->options->folder) != 0) return sia_fail_file(err, p->options->folder);
+    if (rename(p->made.path, p->options->folder) != 0) return sia_fail_file(err, p->options->folder);
     /* The name is on the disk when its folder is. */
     char *parent = sia_path_join(p->options->folder, "..");
     if (parent) (void)sia_folder_sync(parent, NULL);
@@ -229,8 +228,8 @@ static sia_status take_name(const packer *p, sia_error *err) {
 }
 
 static sia_status save_tokenizer(packer *p, sia_error *err) {
-    char *path = sia_path_join(p->folder, "tokenizer.json");
-    if (!path) return sia_fail_memory(err, strlen(p->folder), "pack");
+    char *path = sia_path_join(p->made.path, "tokenizer.json");
+    if (!path) return sia_fail_memory(err, strlen(p->made.path), "pack");
     sia_status status = sia_tokenizer_save(p->options->tokenizer, path, err);
     if (!status) status = sia_file_sha256(path, p->manifest->tokenizer_sha256, err);
     free(path);
@@ -269,7 +268,7 @@ static sia_status fill(packer *p, sia_error *err) {
             status = sia_fail(err, SIA_ARGUMENT,
                               "no text is left for %s: give more text, or a text of its own", names[part]);
     if (!status) status = save_tokenizer(p, err);
-    return status ? status : sia_manifest_write(p->manifest, p->folder, err);
+    return status ? status : sia_manifest_write(p->manifest, p->made.path, err);
 }
 
 sia_status sia_pack(const sia_pack_options *o, sia_manifest *manifest, bool *tails, sia_error *err) {
@@ -288,11 +287,9 @@ sia_status sia_pack(const sia_pack_options *o, sia_manifest *manifest, bool *tai
     for (int part = 0; part < SIA_PARTS; part++) sia_shard_abandon(p.shard[part]);
     if (status) {
         name_folder(&p, err);
-        sia_folder_abandon(p.folder);
         sia_manifest_free(manifest);
-    } else {
-        free(p.folder);
     }
+    sia_folder_abandon(&p.made); /* which nothing is left of, if it has its name */
     *tails = p.tails;
     free(p.ids);
     return status;

@@ -3,13 +3,13 @@
  * Text to evaluate on: that of the run, text that is encoded now, or tokens as they are. */
 #include "eval/text.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/folder.h"
-#include "base/path.h"
 #include "data/inputs.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -88,22 +88,21 @@ static sia_status open_text(sia_eval_text *t, const sia_eval_source *s, sia_erro
 /* ------------------------------------------------------------------------------------------------ choosing */
 
 /* Whether the path names tokens: a packed folder, a shard, a pattern. */
-static bool is_packed(const char *path) {
+static sia_status is_packed(const char *path, bool *packed, sia_error *err) {
     struct stat info;
-    if (stat(path, &info) != 0) return strpbrk(path, "*?[") != NULL;
-    bool packed = false;
-    if (S_ISDIR(info.st_mode)) {
-        char *manifest = sia_path_join(path, "data.json");
-        packed = manifest && stat(manifest, &info) == 0;
-        free(manifest);
-    } else if (S_ISREG(info.st_mode)) {
-        sia_map map;
-        if (sia_map_open(&map, path, NULL) == SIA_OK) {
-            packed = sia_shard_looks_like(map.bytes, map.size);
-            sia_map_close(&map);
-        }
+    *packed = false;
+    if (stat(path, &info) != 0) {
+        *packed = errno == ENOENT && strpbrk(path, "*?[");
+        return SIA_OK; /* a text that is not there is refused by who opens it */
     }
-    return packed;
+    if (S_ISDIR(info.st_mode)) return sia_folder_look(path, "data.json", packed, err);
+    if (!S_ISREG(info.st_mode)) return SIA_OK;
+    sia_map map;
+    sia_status status = sia_map_open(&map, path, err);
+    if (status) return status;
+    *packed = sia_shard_looks_like(map.bytes, map.size);
+    sia_map_close(&map);
+    return SIA_OK;
 }
 
 /* The validation part of the run's own data. */
@@ -129,9 +128,12 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
 /* The part for validation, where there is one. */
 static sia_status open_packed(sia_eval_text *t, const sia_eval_source *s, sia_error *err) {
     const char *part = NULL; /* shards have none */
-    if (sia_folder_exists(s->path)) {
+    bool folder;
+    sia_status status = sia_folder_there(s->path, &folder, err);
+    if (status) return status;
+    if (folder) {
         sia_manifest manifest;
-        sia_status status = sia_manifest_read(&manifest, s->path, err);
+        status = sia_manifest_read(&manifest, s->path, err);
         if (status) return status;
         part = sia_part_names[manifest.parts[SIA_PART_VAL].shard_count ? SIA_PART_VAL : SIA_PART_TRAIN];
         sia_manifest_free(&manifest);
@@ -145,10 +147,12 @@ sia_status sia_eval_text_open(sia_eval_text *t, const sia_eval_source *s, sia_er
     if (s->tokenizer && sia_tokenizer_size(s->tokenizer) > s->vocabulary)
         return sia_fail(err, SIA_ARGUMENT, "the tokenizer has %u tokens, the model's vocabulary ends at %u",
                         sia_tokenizer_size(s->tokenizer), s->vocabulary);
-    sia_status status;
+    bool packed = false;
+    sia_status status = s->path && strcmp(s->path, "-") != 0 ? is_packed(s->path, &packed, err) : SIA_OK;
+    if (status) return status;
     if (!s->path)
         status = open_run(t, s, err);
-    else if (strcmp(s->path, "-") != 0 && is_packed(s->path))
+    else if (packed)
         status = open_packed(t, s, err);
     else
         status = open_text(t, s, err);

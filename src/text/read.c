@@ -18,7 +18,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
+#include "base/path.h"
 
 static sia_status load_json(json_t **root, const char *name, const char *json, size_t bytes, sia_error *err) {
     json_error_t where;
@@ -348,22 +350,39 @@ static sia_status open_gpt2(sia_tokenizer **t, const char *encoder_path, const c
     return status;
 }
 
-static bool join(char path[PATH_MAX], const char *folder, const char *file) {
-    struct stat about;
-    int length = snprintf(path, PATH_MAX, "%s/%s", folder, file);
-    return length > 0 && length < PATH_MAX && stat(path, &about) == 0;
+/* The two files of GPT-2's form, by the names that they have in the folder. */
+static sia_status open_pair(sia_tokenizer **t, const char *folder, const char *encoder, const char *merges,
+                            sia_error *err) {
+    char *first = sia_path_join(folder, encoder), *second = sia_path_join(folder, merges);
+    sia_status status =
+        first && second ? open_gpt2(t, first, second, err) : sia_fail_memory(err, strlen(folder), folder);
+    free(first);
+    free(second);
+    return status;
+}
+
+static sia_status open_folder(sia_tokenizer **t, const char *folder, sia_error *err) {
+    static const char *const pairs[][2] = {{"encoder.json", "vocab.bpe"}, {"vocab.json", "merges.txt"}};
+    bool there[2];
+    sia_status status = sia_folder_look(folder, "tokenizer.json", &there[0], err);
+    if (!status && there[0]) {
+        char *path = sia_path_join(folder, "tokenizer.json");
+        status = path ? open_json(t, path, err) : sia_fail_memory(err, strlen(folder), folder);
+        free(path);
+        return status;
+    }
+    for (int i = 0; !status && i < 2; i++) {
+        for (int j = 0; !status && j < 2; j++) status = sia_folder_look(folder, pairs[i][j], &there[j], err);
+        if (!status && there[0] && there[1]) return open_pair(t, folder, pairs[i][0], pairs[i][1], err);
+    }
+    if (status) return status;
+    return sia_fail(err, SIA_FILE, "%s: holds neither tokenizer.json nor encoder.json and vocab.bpe", folder);
 }
 
 sia_status sia_tokenizer_open(sia_tokenizer **t, const char *path, sia_error *err) {
     *t = NULL;
-    struct stat about;
-    char first[PATH_MAX], second[PATH_MAX];
-    if (stat(path, &about) != 0) return sia_fail_file(err, path);
-    if (!S_ISDIR(about.st_mode)) return open_json(t, path, err);
-    if (join(first, path, "tokenizer.json")) return open_json(t, first, err);
-    if (join(first, path, "encoder.json") && join(second, path, "vocab.bpe"))
-        return open_gpt2(t, first, second, err);
-    if (join(first, path, "vocab.json") && join(second, path, "merges.txt"))
-        return open_gpt2(t, first, second, err);
-    return sia_fail(err, SIA_FILE, "%s: holds neither tokenizer.json nor encoder.json and vocab.bpe", path);
+    bool folder;
+    sia_status status = sia_folder_there(path, &folder, err);
+    if (status) return status;
+    return folder ? open_folder(t, path, err) : open_json(t, path, err);
 }

@@ -62,29 +62,21 @@ static int compare_steps(const void *a, const void *b) {
 sia_status sia_checkpoint_list(const char *folder, int64_t **steps, int64_t *count, sia_error *err) {
     *steps = NULL;
     *count = 0;
-    DIR *open = opendir(folder);
-    if (!open) return sia_fail_file(err, folder);
-    int64_t room = 0;
-    sia_status status = SIA_OK;
-    for (struct dirent *entry; !status && (entry = readdir(open));) {
-        int64_t step = step_of(entry->d_name);
-        if (step < 0) continue;
-        if (*count == room) {
-            room = room ? 2 * room : 16;
-            int64_t *larger = realloc(*steps, (size_t)room * sizeof *larger);
-            if (!larger)
-                status = sia_fail_memory(err, (size_t)room * sizeof *larger, folder);
-            else
-                *steps = larger;
-        }
-        if (!status) (*steps)[(*count)++] = step;
+    sia_names names;
+    sia_status status = sia_folder_list(folder, &names, err);
+    if (!status && names.count && !(*steps = malloc(names.count * sizeof **steps)))
+        status = sia_fail_memory(err, names.count * sizeof **steps, folder);
+    for (size_t i = 0; !status && i < names.count; i++) {
+        int64_t step = step_of(names.list[i]);
+        if (step >= 0) (*steps)[(*count)++] = step;
     }
-    (void)closedir(open);
-    if (*count) qsort(*steps, (size_t)*count, sizeof **steps, compare_steps);
-    if (!status) return SIA_OK;
-    free(*steps);
-    *steps = NULL;
-    *count = 0;
+    sia_names_free(&names);
+    if (*count) {
+        qsort(*steps, (size_t)*count, sizeof **steps, compare_steps);
+    } else {
+        free(*steps);
+        *steps = NULL;
+    }
     return status;
 }
 
@@ -139,16 +131,16 @@ static sia_status write_file(const char *path, const contents *c, const sia_tens
 }
 
 static sia_status write_folder(const char *path, const contents *c, sia_error *err) {
-    char *temporary;
-    sia_status status = sia_folder_create(&temporary, path, err);
+    sia_new_folder made;
+    sia_status status = sia_folder_create(&made, path, err);
     if (status) return status;
     for (int i = 0; !status && i < FILES; i++) {
-        char *file = sia_path_join(temporary, file_names[i]);
+        char *file = sia_path_join(made.path, file_names[i]);
         status = file ? write_file(file, c, c->tables[i], err) : sia_fail_memory(err, strlen(path), path);
         free(file);
     }
-    if (!status) return sia_folder_commit(temporary, path, true, err);
-    sia_folder_abandon(temporary);
+    if (!status) return sia_folder_commit(&made, path, true, err);
+    sia_folder_abandon(&made);
     return status;
 }
 

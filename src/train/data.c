@@ -268,7 +268,10 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
     sia_manifest manifest;
     bool tails;
     /* A start that was killed may have left one; nothing refers to it yet. */
-    if (path && sia_folder_exists(path) && (status = sia_folder_remove(path, err))) {
+    bool there = false;
+    if (path) status = sia_folder_there(path, &there, err);
+    if (!status && there) status = sia_folder_remove(path, err);
+    if (status) {
         free(path);
         return status;
     }
@@ -344,8 +347,10 @@ static sia_status prepare_shards(json_t **description, const sia_data_source *s,
     return status;
 }
 
+/* What cannot be looked at is refused by who opens it as a text. */
 static bool is_packed(const char *path) {
-    return sia_folder_exists(path) && sia_folder_holds(path, "data.json");
+    bool packed;
+    return !sia_folder_look(path, "data.json", &packed, NULL) && packed;
 }
 
 /* What was asked for and has no meaning here is an error, never ignored. */

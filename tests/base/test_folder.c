@@ -27,14 +27,15 @@ static void test_commit(void **state) {
     (void)state;
     for (int exchange = 0; exchange < 2; exchange++) {
         for (int before = 0; before < 3; before++) { /* absent, empty, with a file */
-            char *temporary, *path, file[200];
+            sia_new_folder made;
+            char *path, file[200];
             assert_int_equal(mkdir(in_scratch("run"), 0777), 0);
             if (before) make("run/one", before == 2 ? "old" : NULL);
-            OK(sia_folder_create(&temporary, in_scratch("run/one"), &said));
-            (void)snprintf(file, sizeof file, "%s/file", temporary + strlen(scratch) + 1);
+            OK(sia_folder_create(&made, in_scratch("run/one"), &said));
+            (void)snprintf(file, sizeof file, "%s/file", made.path + strlen(scratch) + 1);
             path = write_text(file, "new");
             assert_true(exists(path));
-            OK(sia_folder_commit(temporary, in_scratch("run/one"), exchange, &said));
+            OK(sia_folder_commit(&made, in_scratch("run/one"), exchange, &said));
             assert_content("run/one", "new");
             assert_int_equal(count_entries(in_scratch("run")), 1);
             OK(sia_folder_remove(in_scratch("run/one"), &said));
@@ -47,9 +48,9 @@ static void test_commit(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     sia_error err;
-    char *temporary;
-    assert_int_equal(sia_folder_create(&temporary, in_scratch("absent/one"), &err), SIA_FILE);
-    assert_null(temporary);
+    sia_new_folder made;
+    assert_int_equal(sia_folder_create(&made, in_scratch("absent/one"), &err), SIA_FILE);
+    assert_null(made.path);
     assert_int_equal(sia_folder_remove(in_scratch("absent"), &err), SIA_FILE);
     assert_int_equal(sia_folder_clean(in_scratch("absent"), &err), SIA_FILE);
     /* Folders above are made as well, but not through a file. */
@@ -60,8 +61,8 @@ static void test_refusals(void **state) {
     /* In the place of a file: it stays, and the new folder is gone. */
     assert_int_equal(mkdir(in_scratch("place"), 0777), 0);
     (void)write_text("place/taken", "file");
-    OK(sia_folder_create(&temporary, in_scratch("place/taken"), &said));
-    assert_int_equal(sia_folder_commit(temporary, in_scratch("place/taken"), true, &err), SIA_FILE);
+    OK(sia_folder_create(&made, in_scratch("place/taken"), &said));
+    assert_int_equal(sia_folder_commit(&made, in_scratch("place/taken"), true, &err), SIA_FILE);
     assert_int_equal(count_entries(in_scratch("place")), 1);
     assert_true(exists(in_scratch("place/taken")));
 }

@@ -37,31 +37,10 @@ static void test_join(void **state) {
     }
 }
 
-static void test_temporary(void **state) {
-    (void)state;
-    char *one = sia_path_temporary("run/model", 0), *two = sia_path_temporary("run/model", 1);
-    assert_memory_equal(one, "run/model.tmp-", strlen("run/model.tmp-"));
-    assert_string_not_equal(one, two);
-    assert_true(sia_path_is_temporary(one) && sia_path_is_temporary(two));
-    free(one);
-    free(two);
-    static const char *const others[] = {"",
-                                         "model",
-                                         ".tmp-0123456789ab",
-                                         "a.tmp-0123456789a",
-                                         "a.tmp-0123456789AB",
-                                         "a.tmp-0123456789abc",
-                                         "a.tmp-0123456789ab.old"};
-    assert_true(sia_path_is_temporary("a.tmp-0123456789ab"));
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_false(sia_path_is_temporary(others[i]));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_join),
-        cmocka_unit_test(test_temporary),
     };
     return cmocka_run_group_tests_name("path", tests, NULL, NULL);
 }

@@ -40,8 +40,6 @@ int __real_renameat2(int from_fd, const char *from, int to_fd, const char *to, u
 int __real_mkdir(const char *path, mode_t mode);
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t from);
 DIR *__real_opendir(const char *path);
-int __real_scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
-                   int (*compare)(const struct dirent **, const struct dirent **));
 int __real_stat(const char *path, struct stat *about);
 int __real_fstat(int fd, struct stat *about);
 int __real_access(const char *path, int mode);
@@ -125,7 +123,7 @@ static void remember(void *block, size_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
-/* A block that libc made (the names of scandir) is not known, and not counted. */
+/* A block that libc made is not known, and not counted. */
 static void forget(const void *block) {
     if (!block) return;
     pthread_mutex_lock(&lock);
@@ -408,11 +406,10 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off
 DIR *__wrap_opendir(const char *path);
 DIR *__wrap_opendir(const char *path) { return fails(FAULT_OPEN, EMFILE) ? NULL : __real_opendir(path); }
 
-int __wrap_scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
-                   int (*compare)(const struct dirent **, const struct dirent **));
-int __wrap_scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
-                   int (*compare)(const struct dirent **, const struct dirent **)) {
-    return fails(FAULT_OPEN, EMFILE) ? -1 : __real_scandir(path, list, filter, compare);
+struct dirent *__real_readdir(DIR *open);
+struct dirent *__wrap_readdir(DIR *open);
+struct dirent *__wrap_readdir(DIR *open) {
+    return fails(FAULT_READ, EIO) ? NULL : __real_readdir(open);
 }
 
 int __wrap_stat(const char *path, struct stat *about);

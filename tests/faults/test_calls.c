@@ -298,15 +298,16 @@ static void every_write(void **state) {
 /* Where names cannot be exchanged a folder is replaced by two renames: the second fails, and the old one is back. */
 static void second_rename(void **state) {
     (void)state;
-    char *temporary, *path = in_scratch("place/one");
+    char *path = in_scratch("place/one");
+    sia_new_folder made;
     sia_error err;
     assert_int_equal(mkdir(in_scratch("place"), 0777), 0);
     assert_int_equal(mkdir(path, 0777), 0);
     (void)write_text("place/one/old", "");
-    OK(sia_folder_create(&temporary, path, &said));
+    OK(sia_folder_create(&made, path, &said));
     /* Over the old one, which is not empty; the exchange; the old one aside; the new one in its place. */
     faults_arm(FAULT_RENAME, FAULT_EVERY, 2);
-    sia_status status = sia_folder_commit(temporary, path, true, &err);
+    sia_status status = sia_folder_commit(&made, path, true, &err);
     uint64_t hit = faults_hit();
     faults_disarm();
     assert_int_equal(hit, 2);

@@ -68,6 +68,8 @@ static const operation operations[] = {
      "--lengths 1x" MODEL,
      false},
     {"train where a run is", HALF, TRAIN " --out run --save-every 2 --keep 0 --seed 7", true},
+    {"compare where a run is", HALF,
+     "compare text.txt --tokenizer tok.json --out run --schemes rope --steps 2 --quiet" MODEL, true},
     {"eval", HALF, "eval run --record --lengths 1x,2x --windows 2 --quiet --threads 1 --json", false},
     {"generate", HALF, "generate run --prompt the --tokens 5 --temperature 0 --threads 1 --json", false},
     {"compare", TEXT TOKENIZER,
@@ -88,16 +90,17 @@ static const struct {
     fault_mode mode;
     bool harmless; /* the operation must not fail */
 } plans[] = {
-    {FAULT_MEMORY, FAULT_ONCE, false},     {FAULT_MEMORY, FAULT_ONWARD, false},
-    {FAULT_SHORT, FAULT_EVERY, true},      {FAULT_ENOSPC, FAULT_ONCE, false},
-    {FAULT_ENOSPC, FAULT_ONWARD, false},   {FAULT_EIO, FAULT_ONCE, false},
-    {FAULT_EINTR, FAULT_EVERY, true},      {FAULT_FSYNC, FAULT_ONCE, false},
-    {FAULT_FSYNC, FAULT_ONWARD, false},    {FAULT_RENAME, FAULT_ONCE, false},
-    {FAULT_RENAME, FAULT_ONWARD, false},   {FAULT_RENAME, FAULT_EVERY, false},
-    {FAULT_EXISTS, FAULT_ONCE, false},     {FAULT_EXISTS, FAULT_ONWARD, false},
-    {FAULT_OPEN, FAULT_ONCE, false},       {FAULT_READ, FAULT_ONCE, false},
-    {FAULT_SHORT_READ, FAULT_EVERY, true}, {FAULT_MAP, FAULT_ONCE, false},
-    {FAULT_STAT, FAULT_ONCE, false},       {FAULT_CLOSE, FAULT_ONCE, false},
+    {FAULT_MEMORY, FAULT_ONCE, false},   {FAULT_MEMORY, FAULT_ONWARD, false},
+    {FAULT_SHORT, FAULT_EVERY, true},    {FAULT_ENOSPC, FAULT_ONCE, false},
+    {FAULT_ENOSPC, FAULT_ONWARD, false}, {FAULT_EIO, FAULT_ONCE, false},
+    {FAULT_EINTR, FAULT_EVERY, true},    {FAULT_FSYNC, FAULT_ONCE, false},
+    {FAULT_FSYNC, FAULT_ONWARD, false},  {FAULT_RENAME, FAULT_ONCE, false},
+    {FAULT_RENAME, FAULT_ONWARD, false}, {FAULT_RENAME, FAULT_EVERY, false},
+    {FAULT_EXISTS, FAULT_ONCE, false},   {FAULT_EXISTS, FAULT_ONWARD, false},
+    {FAULT_OPEN, FAULT_ONCE, false},     {FAULT_OPEN, FAULT_ONWARD, false},
+    {FAULT_READ, FAULT_ONCE, false},     {FAULT_SHORT_READ, FAULT_EVERY, true},
+    {FAULT_MAP, FAULT_ONCE, false},      {FAULT_STAT, FAULT_ONCE, false},
+    {FAULT_CLOSE, FAULT_ONCE, false},
 };
 
 static char home[64];

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Folders from someone else, and limits of the system, as a person meets them: nothing hangs, every end is a
+ * sentence, and nothing is left behind. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../commands.h"
+
+#define SMALL                                                                                         \
+    " --vocabulary 262 --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --threads 1 --quiet " \
+    "--steps "
+#define NO_LEFTOVER "find . -name '*.tmp-*' | grep .; test $? = 1"
+/* The run's own files with a named pipe in the place of one. */
+#define PIPE(file) "rm -rf odd; cp -r run odd; rm odd/" file "; mkfifo odd/" file "; timeout -k 1 30 $SIA "
+
+static const command_case cases[] = {
+    {"$SIA data generate --documents 20 --out text.txt", 0, ""},
+    {"$SIA train text.txt --out run" SMALL "2", 0, ""},
+    {"$SIA compare text.txt --out study --schemes rope --lengths 1x" SMALL "2", 0, ""},
+
+    /* Pipes and devices. */
+    {PIPE("config.json") "eval odd --lengths 1x", 1, "odd/config.json: not a regular file"},
+    {PIPE("config.json") "train --out odd --resume --quiet", 1, "odd/config.json: not a regular file"},
+    {PIPE("config.json") "report odd", 1, "odd/config.json: not a regular file"},
+    {PIPE("metrics.jsonl") "report odd", 1, "odd/metrics.jsonl: not a regular file"},
+    {PIPE("metrics.jsonl") "train --out odd --resume --quiet", 1,
+     "odd/metrics.jsonl: is neither a file nor a folder"},
+    {PIPE("lock") "train --out odd --resume --quiet", 1, "odd/lock: is neither a file nor a folder"},
+    {PIPE("tokenizer.json") "generate odd --tokens 3", 1, "odd/tokenizer.json: not a regular file"},
+    {PIPE("data/data.json") "data info odd/data", 1, "odd/data/data.json: not a regular file"},
+    {PIPE("step-000002/model.safetensors") "generate odd --tokens 3", 1, "not a regular file"},
+    {"rm -rf odd; cp -r study odd; rm odd/study.json; mkfifo odd/study.json; "
+     "timeout -k 1 30 $SIA compare text.txt --out odd --schemes rope --lengths 1x" SMALL "2",
+     1, "odd/study.json: is neither a file nor a folder"},
+    {"rm -rf odd; cp -r run odd; ln -sf /dev/zero odd/tokenizer.json; $SIA generate odd --tokens 3", 1,
+     "odd/tokenizer.json: not a regular file"},
+    {"echo the | $SIA generate run --prompt-file /dev/stdin --tokens 3", 0,
+     ""}, /* what a person names may be one */
+
+    /* A file that may not grow, no more descriptors. */
+    {"(ulimit -f 4; $SIA data generate --words 100000 --out large.txt)", 1, "large.txt: File too large"},
+    {NO_LEFTOVER, 0, ""},
+    {"for n in 4 5 6 7 8; do (ulimit -n $n; $SIA train text.txt --out few --resume auto" SMALL "2"
+     ") 2>&1 | grep -v 'Too many open files'; done; " NO_LEFTOVER,
+     0, ""},
+
+    /* Tokens that are cut while they are mapped. */
+    {"$SIA train text.txt --out long" SMALL "1000000 --log-every 1 & n=0; "
+     "until test -s long/metrics.jsonl || [ $n = 300 ]; do n=$((n + 1)); sleep 0.1; done; "
+     ": >long/data/train_000000.bin; wait $!",
+     1, "sia: a file was cut while it was read"},
+    {NO_LEFTOVER, 0, ""},
+};
+
+static void hostile(void **state) {
+    (void)state;
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile)};
+    return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
+}
