@@ -240,8 +240,9 @@ static sia_status open_target(sia_output *out, const char *path, sia_error *err)
     if (!exists && errno != ENOENT) return sia_fail_file(err, path);
     if (exists && S_ISDIR(about.st_mode))
         return sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
+    /* Without math-errno gcc takes it that strdup leaves errno alone: no memory is said by hand. */
     out->path = exists ? realpath(path, NULL) : strdup(path);
-    if (!out->path) return sia_fail_file(err, path);
+    if (!out->path) return exists ? sia_fail_file(err, path) : sia_fail_memory(err, strlen(path), path);
     if (exists && !S_ISREG(about.st_mode)) {
         out->fd = sia_fd_open(out->path, O_WRONLY, 0);
         out->terminal = out->fd >= 0 && isatty(out->fd) == 1;

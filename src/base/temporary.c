@@ -116,7 +116,10 @@ static int make_locked(const char *path, bool folder, unsigned mode, char **name
     remove_leftovers(path);
     for (uint64_t n = 0; n < TRIES; n++) {
         *name = draw_name(path, n);
-        if (!*name) return -1;
+        if (!*name) {
+            errno = ENOMEM; /* which gcc believes malloc does not set, without math-errno */
+            return -1;
+        }
         int fd = make(*name, folder, mode), cause = errno;
         if (fd >= 0 && is_ours(fd)) return fd;
         if (fd >= 0) (void)close(fd);

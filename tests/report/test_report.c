@@ -490,7 +490,7 @@ static const command_case cases[] = {
     {"$SIA report sample2 none --out c.html; code=$?; test ! -e c.html && exit $code", 1,
      "none: nothing to report"},
     {"$SIA report sample2 --out missing/report.html", 1, "No such file or directory"},
-    {"mkdir -p odd/compare.jsonl; $SIA report odd", 1, "odd/compare.jsonl: Is a directory"},
+    {"mkdir -p odd/compare.jsonl; $SIA report odd", 1, "odd/compare.jsonl: is a folder, want a file"},
 };
 
 static void commands(void **state) {
