@@ -70,9 +70,10 @@ fuzz: deps-dev configure ## run the fuzz targets, FUZZ_S (60) seconds each; what
 	  $$target -max_total_time=$(FUZZ_S) -max_len=16384 -verbosity=0 -print_final_stats=1 \
 	    build/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
 
-check-all: deps-dev everything fuzz ## what takes too long for 'make test': every fault, a kill at every system call, the fuzz targets
+check-all: deps-dev everything fuzz ## all that takes too long for 'make test', hours of it: docs/reliability.md says what
 	@$(BUILD)/tests/faults/test_faults --all
 	@$(BUILD)/tests/faults/test_kill --all
+	@$(MAKE) --no-print-directory lint analyze mutants soak test-all coverage
 
 lint: deps-dev configure ## formatting, clang-tidy and cppcheck
 	@sh cmake/lint.sh $(BUILD)

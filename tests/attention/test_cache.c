@@ -83,6 +83,12 @@ static void every_cut(void **state) {
                 check(kernel, i % 2 ? "si+prope" : "logn+rope", shapes[s], steps[i]);
 }
 
+/* Beyond the tables that an object begins with: appending makes them longer. */
+static void long_cache(void **state) {
+    (void)state;
+    FOR_EACH_ISA (kernel) check(kernel, "logn+rope", (shape){1, 1, 16, {.q_len = 1500, .k_len = 1500}}, 700);
+}
+
 /* Keys and values that f16 and i8 hold exactly: then no rounding excuses a difference. */
 static void exact_in_every_type(void **state) {
     (void)state;
@@ -301,6 +307,7 @@ static void million(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
                                        cmocka_unit_test(every_cut),
+                                       cmocka_unit_test(long_cache),
                                        cmocka_unit_test(exact_in_every_type),
                                        cmocka_unit_test(threads_same_bits),
                                        cmocka_unit_test(truncate_and_retry),
