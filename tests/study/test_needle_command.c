@@ -40,6 +40,16 @@ static const command_case cases[] = {
     {"$SIA needle si --out x --lengths 4x,1x --steps 3", 2, "1x after 4x: want them rising"},
     {"$SIA needle si --out x --samples 0", 2, "--samples 0"},
     {"$SIA needle si --out x --steps 3 --warmup 4", 2, "warm"},
+    /* A study from someone else does not make us write elsewhere; what a person names may be a link. */
+    {"mkdir -p theirs victim && ln -s ../victim theirs/si && $SIA needle si --out theirs --resume "
+     "--quiet " QUICK,
+     1, "theirs/si: is a link: want a file of the folder itself, or none"},
+    {"rm theirs/si && mkdir theirs/si && ln -s ../../victim/t theirs/si/tokenizer.json && "
+     "$SIA needle si --out theirs --resume --quiet " QUICK,
+     1, "theirs/si/tokenizer.json: is a link"},
+    {"ls victim | wc -l", 0, "0\n"},
+    {"rm theirs/si/tokenizer.json; ln -s theirs named && $SIA needle si --out named --resume --quiet " QUICK,
+     0, "si+prope"},
     {"touch plain && $SIA needle si --out plain/y " QUICK, 1, "plain/y: Not a directory"},
     /* Nothing of the run but its name: the haystack does not fit. */
     {"$SIA needle si --out big --needles 16 --steps 3 --lengths 1x", 2,
