@@ -277,10 +277,8 @@ static sia_status begin(state *s, sia_error *err) {
     const json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
     if (json_array_size(s->lines) == 1 && json_is_object(runs) && json_object_size(runs) == 0)
         json_array_clear(s->lines);
-    if (json_array_size(s->lines) == 0) {
-        status = lines_add(s, study_line(s), err);
-        return status ? status : lines_write(s, err);
-    }
+    /* It is written with the name of the first run: until then there is nothing to go on with. */
+    if (json_array_size(s->lines) == 0) return lines_add(s, study_line(s), err);
     if (!s->job->resume)
         return sia_fail(err, SIA_ARGUMENT, "%s: holds a study already: want --resume, or another folder",
                         s->job->folder);

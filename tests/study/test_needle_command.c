@@ -32,6 +32,12 @@ static const command_case cases[] = {
     {"$SIA needle si alibi --out n --resume --json " QUICK " | grep -c '\"count\": 3, \"right\": 0'", 0,
      "4\n"},
     {"grep -c needle-depth n/needle.jsonl", 0, "40\n"},
+    {"cp -r n wrong && grep -v '\"depth_from\":0.5,' n/needle.jsonl >wrong/needle.jsonl && "
+     "$SIA needle si alibi --out wrong --resume " QUICK,
+     1, "wrong/needle.jsonl: the lines of 'si' at 128 are not whole, or of another model"},
+    {"sed 's/\"count\":3,\"right\":0/\"count\":3,\"right\":4/' n/needle.jsonl >wrong/needle.jsonl && "
+     "$SIA needle si alibi --out wrong --resume " QUICK,
+     1, "are not whole"},
     {"$SIA needle n/si --out m --quiet " QUICK, 0, "si+prope"}, /* a copy is a run like any other */
     {"$SIA needle si --out easy --name-cities --one-token-a-digit --alike --quiet " QUICK, 0, "si+prope"},
     {"$SIA needle si --out x --needles 17 " QUICK, 2, "--needles 17: want 1 to 16"},
