@@ -38,6 +38,21 @@ static char *read_text(const char *name, size_t *size) {
     return text;
 }
 
+/* A log that was changed is not changed again. */
+static void check_again(const char *name, const uint8_t *before, size_t before_size,
+                        sia_status (*read)(sia_error *err)) {
+    size_t once_size, again_size;
+    sia_error err = {0};
+    char *once = read_text(name, &once_size);
+    if (once_size != before_size || memcmp(once, before, once_size) != 0) {
+        if (read(&err)) fuzz_sentence(&err);
+        char *again = read_text(name, &again_size);
+        if (once_size != again_size || memcmp(once, again, once_size) != 0) abort();
+        free(again);
+    }
+    free(once);
+}
+
 static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *place) {
     (void)about, (void)type, (void)place;
     return remove(path);
@@ -167,20 +182,20 @@ static void check_compare(const char *text, size_t size) {
     json_decref(lines);
 }
 
-static void try_compare(void) {
+static sia_status compare_again(sia_error *err) { return compare(NULL, look, err); }
+
+static void try_compare(const uint8_t *lines, size_t size) {
     sia_error err = {0};
     opened = false;
     memset(results, 0, sizeof results);
-    if (compare(NULL, look, &err)) fuzz_sentence(&err);
+    fuzz_file("compare/compare.jsonl", lines, size);
+    if (compare_again(&err)) fuzz_sentence(&err);
     if (!opened) return;
-    size_t once_size, again_size;
-    char *once = read_text("compare/compare.jsonl", &once_size);
-    check_compare(once, once_size);
-    if (compare(NULL, look, &err)) fuzz_sentence(&err);
-    char *again = read_text("compare/compare.jsonl", &again_size);
-    if (once_size != again_size || memcmp(once, again, once_size) != 0) abort();
-    free(once);
-    free(again);
+    size_t left;
+    char *text = read_text("compare/compare.jsonl", &left);
+    check_compare(text, left);
+    free(text);
+    check_again("compare/compare.jsonl", lines, size, compare_again);
 }
 
 /* ------------------------------------------------------------------------------------------------ needle */
@@ -225,16 +240,11 @@ static sia_status needle(sia_error *err) {
     return sia_needle_run(&job, err);
 }
 
-static void try_needle(void) {
+static void try_needle(const uint8_t *lines, size_t size) {
     sia_error err = {0};
+    fuzz_file("needle/needle.jsonl", lines, size);
     if (needle(&err)) fuzz_sentence(&err);
-    size_t once_size, again_size;
-    char *once = read_text("needle/needle.jsonl", &once_size);
-    if (needle(&err)) fuzz_sentence(&err);
-    char *again = read_text("needle/needle.jsonl", &again_size);
-    if (once_size != again_size || memcmp(once, again, once_size) != 0) abort();
-    free(once);
-    free(again);
+    check_again("needle/needle.jsonl", lines, size, needle);
 }
 
 /* ------------------------------------------------------------------------------------------------ the whole */
@@ -308,15 +318,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_split(&data, &size, &lines, &lines_size);
     bool own = size == 0;
     fuzz_file("compare/study.json", own ? (const uint8_t *)own_study : data, own ? own_study_size : size);
-    fuzz_file("compare/compare.jsonl", lines, lines_size);
     size_t head = own ? strlen(own_line) + 1 : 0;
     uint8_t *all = malloc(head + lines_size + 1);
     if (!all) abort();
     if (own) (void)snprintf((char *)all, head + 1, "%s\n", own_line);
     memcpy(all + head, lines, lines_size);
-    fuzz_file("needle/needle.jsonl", all, head + lines_size);
+    try_compare(lines, lines_size);
+    try_needle(all, head + lines_size);
     free(all);
-    try_compare();
-    try_needle();
     return 0;
 }
