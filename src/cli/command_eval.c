@@ -29,6 +29,8 @@ typedef struct job {
     sia_eval_text text;
     sia_windows *windows;
     sia_run *run; /* to record in; or NULL */
+    char *lines;  /* for it, until the last figure is known: an evaluation that fails and is called again is
+                     not there twice */
     sia_lengths lengths;
     sia_loss_eval eval;
     const char *scheme;
@@ -65,14 +67,22 @@ static json_t *bins_json(const sia_loss_result *r) {
     return bins;
 }
 
+static sia_status remember_line(job *j, const char *line, sia_error *err) {
+    size_t used = j->lines ? strlen(j->lines) : 0, room = used + strlen(line) + 2;
+    char *longer = realloc(j->lines, room);
+    if (!longer) return sia_fail_memory(err, room, "eval.jsonl");
+    (void)snprintf(longer + used, room - used, "%s%s", used ? "\n" : "", line);
+    j->lines = longer;
+    return SIA_OK;
+}
+
 /* A line for stdout, for the run's log, or both; takes the object. */
 static sia_status put_line(job *j, json_t *object, sia_error *err) {
     if (!object) return sia_fail(err, SIA_NUMBER, "a figure is not finite");
     sia_status status = SIA_OK;
     if (j->run) {
         char *line = json_dumps(object, JSON_REAL_PRECISION(9));
-        status =
-            line ? sia_run_append(j->run, SIA_RUN_EVAL, line, err) : sia_fail_memory(err, 256, "eval.jsonl");
+        status = line ? remember_line(j, line, err) : sia_fail_memory(err, 256, "eval.jsonl");
         free(line);
     }
     if (!status && cli_flag(j->args, "json"))
@@ -154,6 +164,10 @@ static sia_status evaluate(job *j, sia_error *err) {
         if (results[i].bin_count) print_bins(&results[i]);
     free(results);
     cli_flush(); /* the table stands before the last line when both go to one place */
+    /* Figures that could not be shown are a failure too, which cli_main tells. */
+    if (!status && j->lines && !ferror(stdout))
+        status = sia_run_append_lines(j->run, SIA_RUN_EVAL, j->lines, err);
+    status = sia_comm_agree(cli_ranks(), status, err);
     if (!status && !cli_flag(j->args, "quiet") && cli_first_rank())
         fprintf(stderr, "at most %.0f MB of memory\n", peak_megabytes());
     return status;
@@ -260,6 +274,7 @@ static int run(const cli_args *args) {
     sia_windows_destroy(j.windows);
     sia_eval_text_close(&j.text);
     sia_run_close(j.run);
+    free(j.lines);
     cli_model_close(&j.model);
     return status ? cli_fail(&err) : CLI_DONE;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/folder.h"
 #include "base/json.h"
 #include "cli/bench.h"
@@ -142,7 +143,10 @@ static int run(const cli_args *args) {
     if (!status) status = sia_multiples_parse(cli_text(args, "lengths"), settings.multiples, &err);
     if (status) return cli_fail(&err);
     sia_needle_source *runs = calloc((size_t)count, sizeof *runs);
-    if (!runs) return CLI_FAILED;
+    if (!runs) {
+        (void)sia_fail_memory(&err, (size_t)count * sizeof *runs, "runs");
+        return cli_fail(&err);
+    }
     for (int i = 0; i < count; i++) runs[i].path = paths[i];
     cli_command_line(args, command, sizeof command);
     view v = {.quiet = quiet, .json = cli_flag(args, "json"), .settings = &settings};

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "model/validation.h"
+#include "study/compare_lines.h"
 #include "study/compare_plan.h"
 #include "train/model_file.h"
 
@@ -32,7 +33,7 @@ typedef struct study {
     sia_train_data run_data; /* the same, described as it is found from the folder of a run */
     sia_plan plan;
     int inner_threads;
-    json_t *finished; /* results from before: keys "scheme|variant|seed" */
+    sia_finished finished; /* results from before */
     pthread_mutex_t lock;
     sia_status status; /* the first failure */
     sia_error err;
@@ -132,41 +133,6 @@ static sia_status open_folder(study *s, sia_error *err) {
 }
 
 /* ------------------------------------------------------------------------------------------------ results */
-
-static void result_key(char key[160], const char *scheme, const char *variant, uint64_t seed) {
-    (void)snprintf(key, 160, "%s|%s|%llu", scheme, variant, (unsigned long long)seed);
-}
-
-static sia_status take_result(study *s, json_t *line, sia_error *err) {
-    const char *kind = json_string_value(json_object_get(line, "kind"));
-    const char *scheme = json_string_value(json_object_get(line, "scheme"));
-    const char *variant = json_string_value(json_object_get(line, "variant"));
-    char key[160];
-    if (!kind || !scheme || strcmp(kind, "result") != 0) return SIA_OK;
-    result_key(key, scheme, variant ? variant : "",
-               (uint64_t)json_integer_value(json_object_get(line, "seed")));
-    return json_object_set(s->finished, key, line) ? sia_fail_memory(err, 64, "results") : SIA_OK;
-}
-
-/* Of compare.jsonl as it is. */
-static sia_status read_finished(study *s, sia_error *err) {
-    char *path = sia_path_join(s->job->folder, "compare.jsonl"), *text = NULL;
-    size_t bytes = 0;
-    bool there = false;
-    s->finished = json_object();
-    sia_status status =
-        path && s->finished ? sia_file_there(path, &there, err) : sia_fail_memory(err, 64, "results");
-    if (!status && there) status = sia_file_read(path, LOG_MOST, &text, &bytes, err);
-    for (const char *at = text; !status && at && at < text + bytes;) {
-        json_t *json;
-        status = sia_json_next_line(&json, &at, text + bytes, path, err);
-        if (!status) status = take_result(s, json, err);
-        json_decref(json);
-    }
-    free(path);
-    free(text);
-    return status;
-}
 
 /* Called with the lock held. */
 static int tell(study *s, sia_compare_event event) {
@@ -301,9 +267,8 @@ static json_t *result_json(const sia_compare_result *r, int64_t tokens) {
 
 /* A result from before is told, so that tables are whole. */
 static bool tell_finished(worker *w, const char *scheme) {
-    char key[160];
-    result_key(key, scheme, w->p->variant, w->p->seed);
-    const json_t *json = json_object_get(w->s->finished, key), *loss = json_object_get(json, "loss");
+    const json_t *json = sia_finished_result(&w->s->finished, scheme, w->p->variant, w->p->seed);
+    const json_t *loss = json_object_get(json, "loss");
     if (!json) return false;
     const sia_settings *settings = &w->p->settings;
     sia_compare_result r = {.scheme = scheme,
@@ -431,9 +396,11 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     int64_t longest = longest_of(settings);
     status = sia_windows_create(&windows, w->s->data.val, longest, settings->training.eval_windows, err);
     if (status) return status;
+    bool curve = sia_finished_training(&w->s->finished, settings->model.scheme, w->p->variant, w->p->seed);
     for (int i = 0; !status && i < w->p->scheme_count; i++)
         if (!tell_finished(w, w->p->schemes[i])) {
-            if (i == 0) status = append_curve(w, folder, err);
+            if (!curve) status = append_curve(w, folder, err);
+            curve = true;
             if (!status) status = evaluate(w, folder, w->p->schemes[i], windows, longest, seconds, err);
         }
     sia_windows_destroy(windows);
@@ -450,11 +417,8 @@ static void part_task(void *context, int64_t task, int worker_index) {
     pthread_mutex_unlock(&s->lock);
     if (skip) return;
     bool all = true;
-    for (int i = 0; i < w.p->scheme_count; i++) {
-        char key[160];
-        result_key(key, w.p->schemes[i], w.p->variant, w.p->seed);
-        all = all && json_object_get(s->finished, key);
-    }
+    for (int i = 0; i < w.p->scheme_count; i++)
+        all = all && sia_finished_result(&s->finished, w.p->schemes[i], w.p->variant, w.p->seed);
     if (all) {
         set_done(&w);
         for (int i = 0; i < w.p->scheme_count; i++) (void)tell_finished(&w, w.p->schemes[i]);
@@ -463,7 +427,8 @@ static void part_task(void *context, int64_t task, int worker_index) {
     sia_error err = {0};
     char *runs = sia_path_join(s->job->folder, "runs"),
          *folder = runs ? sia_path_join(runs, w.p->name) : NULL;
-    sia_status status = folder ? run_part(&w, folder, &err) : sia_fail_memory(&err, 64, "path");
+    sia_status status = folder ? sia_link_refuse(runs, w.p->name, &err) : sia_fail_memory(&err, 64, "path");
+    if (!status) status = run_part(&w, folder, &err);
     free(runs);
     free(folder);
     pthread_mutex_lock(&s->lock);
@@ -488,7 +453,7 @@ static sia_status write_lines(study *s, char **texts, sia_error *err) {
         size_t i;
         status = sia_json_parse(&lines, texts[r], strlen(texts[r]), 0, "lines of a rank", err);
         json_array_foreach(lines, i, line) {
-            if (!status) status = take_result(s, line, err);
+            if (!status) status = sia_finished_take(&s->finished, &s->plan, line, "a rank", err);
             if (!status) status = append(s, json_incref(line), err);
         }
         json_decref(lines);
@@ -531,11 +496,12 @@ static sia_status open_study(study *s, sia_error *err) {
     if (!status && first) status = open_folder(s, err);
     status = sia_comm_agree(s->comm, status, err);
     if (!status && !first) status = open_folder(s, err);
-    if (!status) status = read_finished(s, err);
+    if (!status) status = sia_finished_read(&s->finished, &s->plan, s->job->folder, err);
+    if (!status && first) status = sia_finished_drop_rest(&s->finished, s->job->folder, err);
     status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_corpus_same(s->comm, "text to train on", s->data.train, err);
     if (!status) status = sia_corpus_same(s->comm, "text to validate on", s->data.val, err);
-    if (!status && first && json_object_size(s->finished) == 0) status = write_header(s, err);
+    if (!status && first && json_object_size(s->finished.results) == 0) status = write_header(s, err);
     return status;
 }
 
@@ -567,7 +533,7 @@ sia_status sia_compare(const sia_compare_job *job, sia_error *err) {
     }
     (void)sia_comm_set_timeout(job->comm, timeout);
     json_decref(s.lines);
-    json_decref(s.finished);
+    sia_finished_free(&s.finished);
     json_decref(s.run_data.description);
     sia_train_data_close(&s.data);
     sia_free(s.plan.parts);

@@ -13,7 +13,8 @@
  *     runs/NAME/       a run for each training  compare.jsonl            the results, a line each
  *
  * Schemes that differ at evaluation only (rope, rope+ntk, rope+yarn) share a training. What is finished is not
- * done again: a study that was stopped, or is called with more schemes or seeds, goes on where it was. */
+ * done again: a study that was stopped, or is called with more schemes or seeds, goes on where it was, and ends with
+ * the same lines, each once. Trainings side by side write theirs in the order in which they end. */
 #ifndef SIA_STUDY_COMPARE_H
 #define SIA_STUDY_COMPARE_H
 

@@ -155,26 +155,55 @@ static bool is_about(const state *s, const json_t *line, int64_t length) {
            json_integer_value(json_object_get(line, "length")) == length;
 }
 
-/* The result of a length whose lines are there. */
-static bool lines_find(const state *s, int64_t length, sia_retrieval_result *result) {
-    bool found = false;
-    int depth = 0;
-    *result = (sia_retrieval_result){0};
-    for (size_t i = 0; i < json_array_size(s->lines); i++) {
-        const json_t *line = json_array_get(s->lines, i);
-        if (!is_about(s, line, length)) continue;
-        int64_t count = json_integer_value(json_object_get(line, "count"));
-        int64_t right = json_integer_value(json_object_get(line, "right"));
-        if (is_kind(line, "needle-depth") && depth < SIA_DEPTHS) {
-            result->depth_count[depth] = count;
-            result->depth_right[depth++] = right;
-        } else if (is_kind(line, "needle")) {
-            result->count = count;
-            result->right = right;
-            found = true;
-        }
+/* Needles of a length. */
+static int64_t asked_for(const state *s) { return s->settings.samples * s->settings.needles; }
+
+/* Takes a line; false for one that cannot be of this study. */
+static bool take_line(const state *s, const json_t *line, sia_retrieval_result *result, int *depths,
+                      int *sums) {
+    const char *scheme = json_string_value(json_object_get(line, "scheme"));
+    int64_t count = json_integer_value(json_object_get(line, "count"));
+    int64_t right = json_integer_value(json_object_get(line, "right"));
+    bool depth = is_kind(line, "needle-depth"), sum = is_kind(line, "needle");
+    if (!depth && !sum) return true;
+    if (!scheme || strcmp(scheme, s->now->settings.model.scheme) != 0 || right < 0 || right > count ||
+        count > asked_for(s) || (depth && *depths == SIA_DEPTHS))
+        return false;
+    if (sum) {
+        result->count = count;
+        result->right = right;
+        ++*sums;
+        return true;
     }
-    return found && result->count > 0;
+    result->depth_count[*depths] = count;
+    result->depth_right[(*depths)++] = right;
+    return true;
+}
+
+/* The result of a length whose lines are there. They were written at once: where one is, all are. */
+static sia_status lines_find(const state *s, int64_t length, sia_retrieval_result *result, bool *found,
+                             sia_error *err) {
+    int depths = 0, sums = 0;
+    bool good = true;
+    *result = (sia_retrieval_result){0};
+    for (size_t i = 0; good && i < json_array_size(s->lines); i++) {
+        const json_t *line = json_array_get(s->lines, i);
+        if (is_about(s, line, length)) good = take_line(s, line, result, &depths, &sums);
+    }
+    int64_t count = 0, right = 0;
+    for (int i = 0; i < SIA_DEPTHS; i++) {
+        count += result->depth_count[i];
+        right += result->depth_right[i];
+    }
+    *found = sums == 1;
+    if (good && depths == 0 && sums == 0) return SIA_OK;
+    if (good && depths == SIA_DEPTHS && sums == 1 && result->count == asked_for(s) &&
+        count == result->count && right == result->right)
+        return SIA_OK;
+    return sia_fail(err, SIA_FORMAT,
+                    "%s: the lines of '%s' at %lld are not whole, or of another model: without them it is "
+                    "measured again",
+                    s->path, s->now->name, (long long)length);
 }
 
 static sia_status lines_put(state *s, int64_t length, const sia_retrieval_result *r, sia_error *err) {
@@ -246,11 +275,10 @@ static sia_status begin(state *s, sia_error *err) {
     if (status) return status;
     /* One that failed before its first run had a name has nothing to lose: it begins anew. */
     const json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
-    if (json_is_object(runs) && json_object_size(runs) == 0) json_array_clear(s->lines);
-    if (json_array_size(s->lines) == 0) {
-        status = lines_add(s, study_line(s), err);
-        return status ? status : lines_write(s, err);
-    }
+    if (json_array_size(s->lines) == 1 && json_is_object(runs) && json_object_size(runs) == 0)
+        json_array_clear(s->lines);
+    /* It is written with the name of the first run: until then there is nothing to go on with. */
+    if (json_array_size(s->lines) == 0) return lines_add(s, study_line(s), err);
     if (!s->job->resume)
         return sia_fail(err, SIA_ARGUMENT, "%s: holds a study already: want --resume, or another folder",
                         s->job->folder);
@@ -401,7 +429,10 @@ static int show_training(void *context, const sia_train_event *event) {
 /* The copy has the run's tokenizer, so that it can be used as any run. */
 static sia_status copy_tokenizer(const state *s, sia_error *err) {
     if (!is_first(s)) return SIA_OK;
-    sia_status status = sia_folder_ensure(s->now->folder, err);
+    /* The folder of a study may come from someone else. */
+    sia_status status = sia_link_refuse(s->job->folder, s->now->name, err);
+    if (!status) status = sia_folder_ensure(s->now->folder, err);
+    if (!status) status = sia_link_refuse(s->now->folder, "tokenizer.json", err);
     char *path = sia_path_join(s->now->folder, "tokenizer.json");
     struct stat info;
     if (!status && !path) status = sia_fail_memory(err, 16, "path");
@@ -478,8 +509,10 @@ static void remember(subject *u, int64_t length, const sia_retrieval_result *res
 /* What rank 0 has of a length, on all ranks. */
 static sia_status find_lines(state *s, int64_t length, sia_retrieval_result *result, bool *found,
                              sia_error *err) {
-    *found = is_first(s) && lines_find(s, length, result);
-    sia_status status = sia_comm_broadcast(s->job->comm, found, sizeof *found, 0, err);
+    *found = false;
+    sia_status status = is_first(s) ? lines_find(s, length, result, found, err) : SIA_OK;
+    status = sia_comm_agree(s->job->comm, status, err);
+    if (!status) status = sia_comm_broadcast(s->job->comm, found, sizeof *found, 0, err);
     return status ? status : sia_comm_broadcast(s->job->comm, result, sizeof *result, 0, err);
 }
 

@@ -176,7 +176,10 @@ sia_status sia_checkpoint_save(sia_run *run, int64_t step, const sia_tensor_tabl
     contents c = {.step = step, .pairs = pairs, .metadata = metadata, .tables = {model, optimizer}};
     char *path = step_path(folder, step, NULL);
     if (!path) return sia_fail_memory(err, strlen(folder), folder);
-    sia_status status = sia_run_sync(run, err);
+    char name[STEP_NAME];
+    step_name(step, name);
+    sia_status status = sia_link_refuse(folder, name, err);
+    if (!status) status = sia_run_sync(run, err);
     if (!status) status = write_folder(path, &c, err);
     if (!status && keep) status = remove_oldest(folder, keep, step, err);
     free(path);

@@ -98,6 +98,7 @@ static sia_status open_folder(sia_run *run, sia_error *err) {
     if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
     free(lock);
     if (!status) status = sia_folder_clean(run->folder, err);
+    if (!status) status = refuse_links(run->folder, err); /* what stood aside may be a link as well */
     for (int i = 0; !status && i < SIA_RUN_LOGS; i++) {
         run->logs[i].path = sia_path_join(run->folder, log_names[i]);
         status = run->logs[i].path ? cut_partial_line(run->logs[i].path, err)
@@ -157,13 +158,18 @@ static sia_status write_line(int fd, const char *path, const char *line, sia_err
 }
 
 sia_status sia_run_append(sia_run *run, sia_run_log log, const char *line, sia_error *err) {
-    const char *path = run->logs[log].path;
     if (strchr(line, '\n'))
-        return sia_fail(err, SIA_ARGUMENT, "%s: a line with a line end in it: want one line", path);
+        return sia_fail(err, SIA_ARGUMENT, "%s: a line with a line end in it: want one line",
+                        run->logs[log].path);
+    return sia_run_append_lines(run, log, line, err);
+}
+
+sia_status sia_run_append_lines(sia_run *run, sia_run_log log, const char *lines, sia_error *err) {
+    const char *path = run->logs[log].path;
     if (run->logs[log].fd < 0)
         run->logs[log].fd = sia_fd_open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     if (run->logs[log].fd < 0) return sia_fail_file(err, path);
-    return write_line(run->logs[log].fd, path, line, err);
+    return write_line(run->logs[log].fd, path, lines, err);
 }
 
 sia_status sia_run_sync(sia_run *run, sia_error *err) {

@@ -43,6 +43,9 @@ const char *sia_run_folder(const sia_run *run);
 sia_status sia_run_append(sia_run *run, sia_run_log log, const char *line, sia_error *err);
 sia_status sia_run_sync(sia_run *run, sia_error *err);
 
+/* Several lines that belong together, with line ends between them: after a failure none of them is there. */
+sia_status sia_run_append_lines(sia_run *run, sia_run_log log, const char *lines, sia_error *err);
+
 /* Drops the lines whose "step" is larger than this from all logs, so that a run which goes on from there
  * has no step twice. A line without a step stays; one that is not a JSON object is SIA_FORMAT. */
 sia_status sia_run_rewind(sia_run *run, int64_t step, sia_error *err);

@@ -34,6 +34,10 @@ static const command_case cases[] = {
      0, "same"},
     {"for c in f16 int8; do $SIA eval run --data text --cache $c " QUICK " || exit 1; done", 0, "16 "},
     {"$SIA eval run --data text --record --positions " QUICK " && grep -c . run/eval.jsonl", 0, "4\n"},
+    /* One that failed has recorded nothing: called again, it is not there twice. */
+    {"$SIA eval run --data text --record " QUICK " >/dev/full", 1, "stdout: No space left on device"},
+    {"grep -c . run/eval.jsonl", 0, "4\n"},
+    {"$SIA eval run --data text --record --quiet " QUICK " && grep -c . run/eval.jsonl", 0, "6\n"},
     {"$SIA data pack --tokenizer run/tokenizer.json --out packed --val many text", 0, "val"},
     {"$SIA eval run --data packed --join " QUICK, 0, "perplexity"},
     {"$SIA eval run --data 'packed/train_*.bin' " QUICK, 0, "perplexity"},

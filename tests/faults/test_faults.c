@@ -77,6 +77,14 @@ static const operation operations[] = {
      "--save-every 1 "
      "--eval-windows 2 --lengths 1x,2x --quiet" MODEL,
      false},
+    {"needle",
+     TEXT TOKENIZER
+     "train text.txt --val text.txt --tokenizer tok.json --quiet --steps 1 --eval-windows 2 --lengths 1x "
+     "--out run --layers 1 "
+     "--width 16 --heads 1 --train-len 128 --batch 2 --threads 1",
+     "needle run --out study --resume --steps 2 --save-every 1 --batch 1 --samples 2 --needles 1 --digits 1 "
+     "--literal --lengths 1x,2x --quiet --threads 1",
+     false},
     {"report",
      TEXT TOKENIZER
      "compare text.txt --tokenizer tok.json --out study --schemes rope,alibi --steps 2 --eval-windows 2 "

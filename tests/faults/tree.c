@@ -102,26 +102,9 @@ static bool same_lines(const tree_file *a, const tree_file *b, bool all) {
     return !all || !*y;
 }
 
-/* A study that goes on may write what it wrote again: the lines of a are among those of b. */
-static bool lines_among(const tree_file *a, const tree_file *b) {
-    for (const char *x = a->bytes, *x_end; *x; x = x_end + 1) {
-        bool found = false;
-        if (!(x_end = strchr(x, '\n'))) return false;
-        for (const char *y = b->bytes, *y_end; !found && (y_end = strchr(y, '\n')); y = y_end + 1)
-            found = same_line(x, (size_t)(x_end - x), y, (size_t)(y_end - y));
-        if (!found) return false;
-    }
-    return true;
-}
-
-static bool may_repeat(const char *path) {
-    return ends_in(path, "compare.jsonl") || ends_in(path, "eval.jsonl");
-}
-
 static bool same_file(const tree_file *a, const tree_file *b) {
     if (!a || !b) return a == b;
     if (!a->bytes || !b->bytes) return a->bytes == b->bytes;
-    if (may_repeat(a->path)) return lines_among(a, b) && lines_among(b, a);
     if (ends_in(a->path, "timed/report.html"))
         return ends_in(a->bytes, "</html>\n") && ends_in(b->bytes, "</html>\n");
     if (ends_in(a->path, ".jsonl")) return same_lines(a, b, true);
@@ -169,8 +152,7 @@ bool tree_between(const tree *before, const tree *after, const tree *found, char
             continue; /* a checkpoint on the way, which is not kept */
         bool log = f->bytes && ends_in(f->path, ".jsonl");
         if (log && old && same_lines(f, old, false)) continue;
-        if (log && new && (same_lines(f, new, false) || (may_repeat(f->path) && lines_among(f, new))))
-            continue;
+        if (log && new &&same_lines(f, new, false)) continue;
         return false;
     }
     for (size_t i = 0; i < before->count; i++) {

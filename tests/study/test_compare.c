@@ -149,6 +149,125 @@ static void whole_study(void **state) {
     json_decref(more);
 }
 
+/* ------------------------------------------------------------------------------------------------ lines */
+
+#define FEW                                                                                              \
+    "--layers 1 --width 16 --heads 2 --vocabulary 300 --train-len 16 --batch 2 --steps 3 --log-every 1 " \
+    "--eval-every 3 --eval-windows 2 --lengths 1x,2x --threads 1 --quiet "
+
+static char *log_path(const char *folder) {
+    static char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s/compare.jsonl", command_folder, folder);
+    return path;
+}
+
+/* compare.jsonl as an array, without what a clock said. */
+static json_t *lines_of(const char *folder) {
+    json_t *lines = json_array(), *line;
+    FILE *file = fopen(log_path(folder), "r");
+    assert_non_null(file);
+    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL))) {
+        (void)json_object_del(line, "train_seconds");
+        (void)json_object_del(line, "date");
+        (void)json_array_append_new(lines, line);
+    }
+    (void)fclose(file);
+    return lines;
+}
+
+static size_t count_kind(const json_t *lines, const char *kind) {
+    size_t i, count = 0;
+    json_t *line;
+    json_array_foreach(lines, i, line) count +=
+        !strcmp(json_string_value(json_object_get(line, "kind")), kind);
+    return count;
+}
+
+/* A process may be killed at any byte of the log: the same command ends in the same lines, each once. */
+static void goes_on_from_every_line(void **state) {
+    (void)state;
+    static const char command[] = "$SIA compare --out cut --schemes rope+ntk,rope,si+prope " FEW;
+    assert_int_equal(run_quietly(command), 0);
+    json_t *wanted = lines_of("cut");
+    assert_int_equal(count_kind(wanted, "study"), 1);
+    assert_int_equal(count_kind(wanted, "curve"), 2 * 3); /* rope and si+prope are trained */
+    assert_int_equal(count_kind(wanted, "validation"), 2 * 2);
+    assert_int_equal(count_kind(wanted, "position"), 3);
+    assert_int_equal(count_kind(wanted, "result"), 3);
+    static char whole[65536];
+    FILE *file = fopen(log_path("cut"), "r");
+    size_t bytes = fread(whole, 1, sizeof whole, file);
+    (void)fclose(file);
+    assert_true(bytes > 0 && bytes < sizeof whole);
+    for (size_t at = 0, lines = 0; at < bytes; at++) {
+        if (whole[at] != '\n') continue;
+        size_t kept = lines++ % 3 ? at + 1 : at - 5; /* some are cut within a line */
+        assert_non_null(file = fopen(log_path("cut"), "w"));
+        assert_int_equal(fwrite(whole, 1, kept, file), kept);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(run_quietly(command), 0);
+        json_t *found = lines_of("cut");
+        if (!json_equal(found, wanted))
+            print_error("cut at byte %zu: %zu lines, want %zu\n", kept, json_array_size(found),
+                        json_array_size(wanted));
+        assert_true(json_equal(found, wanted));
+        json_decref(found);
+    }
+    json_decref(wanted);
+}
+
+/* A scheme that shares a training with one from before does not bring its curve again. */
+static void shared_curve(void **state) {
+    (void)state;
+    assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope+ntk " FEW), 0);
+    assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope,rope+ntk " FEW), 0);
+    json_t *lines = lines_of("shared");
+    assert_int_equal(count_kind(lines, "study"), 1);
+    assert_int_equal(count_kind(lines, "curve"), 3);
+    assert_int_equal(count_kind(lines, "result"), 2);
+    json_decref(lines);
+}
+
+/* Results that are not whole would be shown as losses of 0. */
+static void wrong_results(void **state) {
+    (void)state;
+    const command_case cases[] = {
+        {"cp -r shared wrong && sed -i 's/\"32\":[0-9.]*//; s/,}/}/' wrong/compare.jsonl && "
+         "$SIA compare --out wrong --schemes rope " FEW,
+         1, "the result of rope, seed 0, is not whole: without this line it is made again"},
+        {"grep -v '\"scheme\":\"rope\",.*loss.*train_seconds' wrong/compare.jsonl >w && mv w "
+         "wrong/compare.jsonl && "
+         "$SIA compare --out wrong --schemes rope " FEW,
+         0, "rope"},
+        {"sed -i 's/\"params\":/\"param\":/' wrong/compare.jsonl && $SIA compare --out wrong --schemes "
+         "rope " FEW,
+         1, "is not whole"},
+        {"echo '{\"kind\":\"result\",\"scheme\":\"rope\"}' >wrong/compare.jsonl && "
+         "$SIA compare --out wrong --schemes rope " FEW,
+         1, "wrong/compare.jsonl: line 1: is a result without a scheme or a seed"},
+    };
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+/* A study from someone else does not make us write, or remove, elsewhere. */
+static void links(void **state) {
+    (void)state;
+    const command_case cases[] = {
+        {"$SIA compare --out theirs --schemes rope " FEW "&& rm -r theirs/runs/rope-seed0 && : "
+         ">theirs/compare.jsonl && "
+         "mkdir -p victim/keep.tmp-0123456789ab && ln -s ../../victim theirs/runs/rope-seed0 && "
+         "$SIA compare --out theirs --schemes rope " FEW,
+         1, "theirs/runs/rope-seed0: is a link: want a file of the folder itself, or none"},
+        {"ls victim", 0, "keep.tmp-0123456789ab\n"},
+        {"rm -r theirs/runs && ln -s ../victim theirs/runs && $SIA compare --out theirs --schemes rope " FEW,
+         1, "theirs/runs: is a link"},
+        {"ls victim | wc -l", 0, "1\n"},
+        /* What a person names may be a link. */
+        {"rm theirs/runs && ln -s theirs named && $SIA compare --out named --schemes rope " FEW, 0, "rope"},
+    };
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
 static void command_lines(void **state) {
     (void)state;
     const command_case cases[] = {
@@ -204,7 +323,10 @@ static void command_lines(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trained_schemes), cmocka_unit_test(plans),
-                                       cmocka_unit_test(whole_study), cmocka_unit_test(command_lines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trained_schemes), cmocka_unit_test(plans),
+        cmocka_unit_test(whole_study),     cmocka_unit_test(goes_on_from_every_line),
+        cmocka_unit_test(shared_curve),    cmocka_unit_test(wrong_results),
+        cmocka_unit_test(links),           cmocka_unit_test(command_lines)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

@@ -32,6 +32,12 @@ static const command_case cases[] = {
     {"$SIA needle si alibi --out n --resume --json " QUICK " | grep -c '\"count\": 3, \"right\": 0'", 0,
      "4\n"},
     {"grep -c needle-depth n/needle.jsonl", 0, "40\n"},
+    {"cp -r n wrong && grep -v '\"depth_from\":0.5,' n/needle.jsonl >wrong/needle.jsonl && "
+     "$SIA needle si alibi --out wrong --resume " QUICK,
+     1, "wrong/needle.jsonl: the lines of 'si' at 128 are not whole, or of another model"},
+    {"sed 's/\"count\":3,\"right\":0/\"count\":3,\"right\":4/' n/needle.jsonl >wrong/needle.jsonl && "
+     "$SIA needle si alibi --out wrong --resume " QUICK,
+     1, "are not whole"},
     {"$SIA needle n/si --out m --quiet " QUICK, 0, "si+prope"}, /* a copy is a run like any other */
     {"$SIA needle si --out easy --name-cities --one-token-a-digit --alike --quiet " QUICK, 0, "si+prope"},
     {"$SIA needle si --out x --needles 17 " QUICK, 2, "--needles 17: want 1 to 16"},
@@ -40,6 +46,16 @@ static const command_case cases[] = {
     {"$SIA needle si --out x --lengths 4x,1x --steps 3", 2, "1x after 4x: want them rising"},
     {"$SIA needle si --out x --samples 0", 2, "--samples 0"},
     {"$SIA needle si --out x --steps 3 --warmup 4", 2, "warm"},
+    /* A study from someone else does not make us write elsewhere; what a person names may be a link. */
+    {"mkdir -p theirs victim && ln -s ../victim theirs/si && $SIA needle si --out theirs --resume "
+     "--quiet " QUICK,
+     1, "theirs/si: is a link: want a file of the folder itself, or none"},
+    {"rm theirs/si && mkdir theirs/si && ln -s ../../victim/t theirs/si/tokenizer.json && "
+     "$SIA needle si --out theirs --resume --quiet " QUICK,
+     1, "theirs/si/tokenizer.json: is a link"},
+    {"ls victim | wc -l", 0, "0\n"},
+    {"rm theirs/si/tokenizer.json; ln -s theirs named && $SIA needle si --out named --resume --quiet " QUICK,
+     0, "si+prope"},
     {"touch plain && $SIA needle si --out plain/y " QUICK, 1, "plain/y: Not a directory"},
     /* Nothing of the run but its name: the haystack does not fit. */
     {"$SIA needle si --out big --needles 16 --steps 3 --lengths 1x", 2,

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which lines of compare.jsonl count: see compare_lines.h. */
+#include "study/compare_lines.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/path.h"
+
+enum { LOG_MOST = 1 << 28, KEY = 160 /* more than the names of a plan take: a longer one is none of them */ };
+
+static void make_key(char key[KEY], const char *scheme, const char *variant, uint64_t seed) {
+    (void)snprintf(key, KEY, "%s|%s|%" PRIu64, scheme, variant, seed);
+}
+
+/* What a line is about. */
+typedef struct about {
+    const char *kind, *scheme, *variant;
+    uint64_t seed;
+    bool named; /* it has a scheme and a seed */
+} about;
+
+static about about_line(const json_t *line) {
+    const char *kind = json_string_value(json_object_get(line, "kind"));
+    const char *scheme = json_string_value(json_object_get(line, "scheme"));
+    const char *variant = json_string_value(json_object_get(line, "variant"));
+    const json_t *seed = json_object_get(line, "seed");
+    return (about){.kind = kind ? kind : "",
+                   .scheme = scheme ? scheme : "",
+                   .variant = variant ? variant : "",
+                   .seed = (uint64_t)json_integer_value(seed),
+                   .named = scheme && json_is_integer(seed) && json_integer_value(seed) >= 0};
+}
+
+const json_t *sia_finished_result(const sia_finished *f, const char *scheme, const char *variant,
+                                  uint64_t seed) {
+    char key[KEY];
+    make_key(key, scheme, variant, seed);
+    return json_object_get(f->results, key);
+}
+
+bool sia_finished_training(const sia_finished *f, const char *trained, const char *variant, uint64_t seed) {
+    char key[KEY];
+    make_key(key, trained, variant, seed);
+    return json_object_get(f->trainings, key) != NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------ results */
+
+/* The part of the plan that a result is of, or NULL: a study may have been called with other schemes before. */
+static const sia_part *part_of(const sia_plan *plan, const about *a) {
+    for (int64_t i = 0; i < plan->count; i++) {
+        const sia_part *p = &plan->parts[i];
+        if (p->seed != a->seed || strcmp(p->variant, a->variant) != 0) continue;
+        for (int j = 0; j < p->scheme_count; j++)
+            if (!strcmp(p->schemes[j], a->scheme)) return p;
+    }
+    return NULL;
+}
+
+static bool is_whole(const json_t *line, const sia_settings *settings) {
+    const json_t *loss = json_object_get(line, "loss");
+    int64_t train_len = settings->model.train_len;
+    bool whole = json_integer_value(json_object_get(line, "params")) > 0 &&
+                 json_integer_value(json_object_get(line, "train_len")) == train_len;
+    for (int i = 0; settings->training.multiples[i]; i++) {
+        char length[24];
+        (void)snprintf(length, sizeof length, "%" PRId64, settings->training.multiples[i] * train_len);
+        const json_t *value = json_object_get(loss, length);
+        whole = whole && json_is_number(value) && json_number_value(value) >= 0;
+    }
+    return whole;
+}
+
+sia_status sia_finished_take(sia_finished *f, const sia_plan *plan, json_t *line, const char *name,
+                             sia_error *err) {
+    about a = about_line(line);
+    char key[KEY], trained[SIA_SCHEME_NAME];
+    if (strcmp(a.kind, "result") != 0) return SIA_OK;
+    if (!a.named) return sia_fail(err, SIA_FORMAT, "%s: is a result without a scheme or a seed", name);
+    const sia_part *part = part_of(plan, &a);
+    if (part && !is_whole(line, &part->settings))
+        return sia_fail(err, SIA_FORMAT,
+                        "%s: the result of %s, seed %" PRIu64
+                        ", is not whole: without this line it is made again",
+                        name, a.scheme, a.seed);
+    make_key(key, a.scheme, a.variant, a.seed);
+    if (json_object_set(f->results, key, line)) return sia_fail_memory(err, KEY, "results");
+    /* A scheme that is not known here, of another version, is its own training. */
+    make_key(key, sia_trained_scheme(a.scheme, trained, NULL) ? a.scheme : trained, a.variant, a.seed);
+    return json_object_set(f->trainings, key, line) ? sia_fail_memory(err, KEY, "results") : SIA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ the file */
+
+/* All of compare.jsonl; *text is NULL where there is none. */
+static sia_status read_log(const char *folder, char **path, char **text, size_t *bytes, sia_error *err) {
+    bool there = false;
+    *text = NULL;
+    *bytes = 0;
+    *path = sia_path_join(folder, "compare.jsonl");
+    sia_status status = *path ? sia_file_there(*path, &there, err) : sia_fail_memory(err, 64, "path");
+    return !status && there ? sia_file_read(*path, LOG_MOST, text, bytes, err) : status;
+}
+
+sia_status sia_finished_read(sia_finished *f, const sia_plan *plan, const char *folder, sia_error *err) {
+    char *path, *text, name[512];
+    size_t bytes;
+    long number = 0;
+    *f = (sia_finished){.results = json_object(), .trainings = json_object()};
+    sia_status status = read_log(folder, &path, &text, &bytes, err);
+    if (!status && (!f->results || !f->trainings)) status = sia_fail_memory(err, 64, "results");
+    for (const char *at = text; !status && at && at < text + bytes;) {
+        json_t *line;
+        (void)snprintf(name, sizeof name, "%s: line %ld", path, ++number);
+        status = sia_json_next_line(&line, &at, text + bytes, path, err);
+        if (!status) status = sia_finished_take(f, plan, line, name, err);
+        json_decref(line);
+    }
+    free(path);
+    free(text);
+    return status;
+}
+
+void sia_finished_free(sia_finished *f) {
+    json_decref(f->results);
+    json_decref(f->trainings);
+    *f = (sia_finished){0};
+}
+
+/* What is not of ours, or cannot be read, stays. */
+static bool stays(const sia_finished *f, const json_t *line, int *headers) {
+    about a = about_line(line);
+    if (!strcmp(a.kind, "study")) return json_object_size(f->results) > 0 && !(*headers)++;
+    if (!strcmp(a.kind, "curve") || !strcmp(a.kind, "validation"))
+        return sia_finished_training(f, a.scheme, a.variant, a.seed);
+    if (!strcmp(a.kind, "position")) return sia_finished_result(f, a.scheme, a.variant, a.seed) != NULL;
+    return true;
+}
+
+sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia_error *err) {
+    char *path, *text;
+    size_t bytes, kept = 0;
+    int headers = 0;
+    sia_status status = read_log(folder, &path, &text, &bytes, err);
+    for (const char *at = text; !status && at && at < text + bytes;) {
+        const char *begin = at;
+        json_t *line;
+        status = sia_json_next_line(&line, &at, text + bytes, path, err);
+        if (!status && stays(f, line, &headers)) {
+            memmove(text + kept, begin, (size_t)(at - begin));
+            kept += (size_t)(at - begin);
+        }
+        json_decref(line);
+    }
+    if (!status && kept < bytes) status = sia_file_replace(path, text, kept, err);
+    free(path);
+    free(text);
+    return status;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What compare.jsonl says when a study goes on. Of each training there are
+ *
+ *     {"kind": "curve", "scheme": "rope", "seed": 0, ..}, {"kind": "validation", ..}    once, before all of its results
+ *     {"kind": "position", "scheme": "rope+ntk", "seed": 0, ..}                          of an evaluation,
+ *     {"kind": "result", "scheme": "rope+ntk", "seed": 0, ..}                            and its last line
+ *
+ * each with its "variant" in a sweep. So what has its result is whole, and lines that wait for one were left by a
+ * process that ended: they are dropped, and written again with the result.
+ *
+ *     sia_finished f;
+ *     status = sia_finished_read(&f, &plan, "study", err);
+ *     if (!status) status = sia_finished_drop_rest(&f, "study", err);          by the one who holds the study's lock
+ *     ... sia_finished_result(&f, "rope+ntk", "", 0) ...
+ *     sia_finished_free(&f); */
+#ifndef SIA_STUDY_COMPARE_LINES_H
+#define SIA_STUDY_COMPARE_LINES_H
+
+#include <jansson.h>
+
+#include "study/compare_plan.h"
+
+typedef struct sia_finished {
+    json_t *results;   /* the lines, by "scheme|variant|seed" */
+    json_t *trainings; /* those that have a result, by the scheme that was trained */
+} sia_finished;
+
+/* A result of a part of the plan that lacks one of its numbers is SIA_FORMAT: it would be shown as 0. To be freed also
+ * after a failure. */
+sia_status sia_finished_read(sia_finished *f, const sia_plan *plan, const char *folder, sia_error *err);
+void sia_finished_free(sia_finished *f);
+
+/* A line that was written since; `name` is what the sentence calls the place where it stands. */
+sia_status sia_finished_take(sia_finished *f, const sia_plan *plan, json_t *line, const char *name,
+                             sia_error *err);
+
+/* The line, or NULL; whether the curve of a training is there. */
+const json_t *sia_finished_result(const sia_finished *f, const char *scheme, const char *variant,
+                                  uint64_t seed);
+bool sia_finished_training(const sia_finished *f, const char *trained, const char *variant, uint64_t seed);
+
+/* Drops the lines that have no result, in a whole new file; the study's own line too when there is none at all: it is
+ * written anew. */
+sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia_error *err);
+
+#endif
