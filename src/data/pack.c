@@ -172,14 +172,16 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
 static sia_status check_free(const char *folder, sia_error *err) {
     DIR *open = opendir(folder);
     if (!open) return errno == ENOENT ? SIA_OK : sia_fail_file(err, folder);
-    int entries = 0;
-    for (struct dirent *entry; (entry = readdir(open));)
-        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    bool empty = true;
+    const struct dirent *entry;
+    for (errno = 0; empty && (entry = readdir(open)); errno = 0)
+        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+    sia_status status = empty && errno ? sia_fail_file(err, folder) : SIA_OK;
     (void)closedir(open);
-    if (entries)
+    if (!empty)
         return sia_fail(err, SIA_FILE, "%s: exists already and is not empty: remove it or name another",
                         folder);
-    return SIA_OK;
+    return status;
 }
 
 /* The folder is made under another name and then takes its own: ".", ".." and "/" cannot be taken. */

@@ -66,7 +66,12 @@ sia_status sia_checkpoint_list(const char *folder, int64_t **steps, int64_t *cou
     if (!open) return sia_fail_file(err, folder);
     int64_t room = 0;
     sia_status status = SIA_OK;
-    for (struct dirent *entry; !status && (entry = readdir(open));) {
+    for (struct dirent *entry; !status;) {
+        errno = 0; /* a listing that ends early is not one of fewer steps */
+        if (!(entry = readdir(open))) {
+            if (errno) status = sia_fail_file(err, folder);
+            break;
+        }
         int64_t step = step_of(entry->d_name);
         if (step < 0) continue;
         if (*count == room) {

@@ -14,6 +14,7 @@
 #ifndef SIA_TRAIN_RUN_H
 #define SIA_TRAIN_RUN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sia.h"
@@ -29,13 +30,18 @@ typedef enum sia_run_log {
     SIA_RUN_LOGS
 } sia_run_log;
 
-/* Opens a folder for writing, and makes it, and those above it, where they are absent; one in which a name
- * that is written to is a link is refused. Takes the lock, which ends with the process however that ends;
- * then removes what a killed process left: temporary names, and the part of a line at the end of a log. */
+/* Opens a folder for writing, and makes it, and those above it, where they are absent. Refused are one in which a
+ * name that is written to is a link, and one with files in it that is no run and no study: what is there may be all
+ * that a person has of it. Takes the lock, which is the first file in a folder of ours and ends with the process
+ * however that ends; then removes what a killed process left: temporary names, and the part of a line at the end of a
+ * log. */
 sia_status sia_run_open(sia_run **run, const char *folder, sia_error *err);
 void sia_run_close(sia_run *run); /* NULL is fine */
 
 const char *sia_run_folder(const sia_run *run);
+
+/* Whether a folder has no entry. One that could not be listed to its end is an error, not empty. */
+sia_status sia_run_folder_empty(const char *folder, bool *empty, sia_error *err);
 
 /* Appends a line, which has no line end of its own. It is there as a whole or not at all, on a full disk too.
  * It outlives the process at once, and a power failure after the next sia_run_sync; a checkpoint calls that,

@@ -40,6 +40,7 @@ int __real_renameat2(int from_fd, const char *from, int to_fd, const char *to, u
 int __real_mkdir(const char *path, mode_t mode);
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t from);
 DIR *__real_opendir(const char *path);
+struct dirent *__real_readdir(DIR *open);
 int __real_scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));
 int __real_stat(const char *path, struct stat *about);
@@ -407,6 +408,11 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off
 
 DIR *__wrap_opendir(const char *path);
 DIR *__wrap_opendir(const char *path) { return fails(FAULT_OPEN, EMFILE) ? NULL : __real_opendir(path); }
+
+struct dirent *__wrap_readdir(DIR *open);
+struct dirent *__wrap_readdir(DIR *open) {
+    return fails(FAULT_READ, EIO) ? NULL : __real_readdir(open);
+}
 
 int __wrap_scandir(const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
                    int (*compare)(const struct dirent **, const struct dirent **));

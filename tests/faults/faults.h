@@ -28,7 +28,7 @@ typedef enum fault_kind {
     FAULT_RENAME,     /* rename, renameat2: EIO */
     FAULT_EXISTS,     /* a new name by open or mkdir: EEXIST, someone else was first */
     FAULT_OPEN,       /* open, opendir, scandir: EMFILE */
-    FAULT_READ,       /* read: EIO */
+    FAULT_READ,       /* read, readdir: EIO */
     FAULT_SHORT_READ, /* read: one byte */
     FAULT_MAP,        /* mmap: ENOMEM */
     FAULT_STAT,       /* stat, fstat, access: EIO */
