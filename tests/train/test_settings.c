@@ -317,7 +317,7 @@ static void test_generated(void **state) {
     assert_int_equal(sia_train_data_open(&val, json, &opening, &err), SIA_STOPPED);
     json_decref(json);
     sia_tokenizer_close(tokenizer);
-    /* More than can be described is refused when a run is begun: 2048 windows of a length with two in a document. */
+    /* More than may be described is refused when a run is begun: four windows are in a document, 4096 documents the most. */
     sia_settings s;
     sia_train_data d;
     OK(sia_settings_preset(&s, "tiny", &said));
