@@ -357,8 +357,9 @@ typedef struct sia_corpus_config {
     int scan;             /* read every token now: check it, and find the documents */
 } sia_corpus_config;
 
-/* path: a shard; a folder made by 'sia data pack' (its data.json lists the shards); or a pattern of shards
- * with * ? []. Headers and sizes are checked here, tokens when they are read (or here, with scan). */
+/* path: a shard; a folder made by 'sia data pack' (its data.json lists the shards); or a pattern of shards,
+ * with * ? [] in the names of files, not of folders. Headers and sizes are checked here, tokens when they are
+ * read (or here, with scan). */
 SIA_API sia_status sia_corpus_open(sia_corpus **c, const char *path, const sia_corpus_config *config,
                                    sia_error *err);
 

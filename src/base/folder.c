@@ -76,6 +76,14 @@ void sia_names_free(sia_names *names) {
     *names = (sia_names){0};
 }
 
+sia_status sia_folder_empty(const char *path, bool *empty, sia_error *err) {
+    sia_names names;
+    sia_status status = sia_folder_list(path, &names, err);
+    *empty = !status && names.count == 0;
+    sia_names_free(&names);
+    return status;
+}
+
 /* -------------------------------------------------------------------------------------------------- syncing */
 
 sia_status sia_folder_sync(const char *path, sia_error *err) {

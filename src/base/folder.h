@@ -31,6 +31,7 @@ typedef struct sia_names {
 
 sia_status sia_folder_list(const char *path, sia_names *names, sia_error *err);
 void sia_names_free(sia_names *names);
+sia_status sia_folder_empty(const char *path, bool *empty, sia_error *err);
 
 /* Makes a folder unless it is there, and those above it. */
 sia_status sia_folder_ensure(const char *path, sia_error *err);

@@ -19,7 +19,11 @@
 #include "cli/progress.h"
 #include "model/session.h"
 
-enum { TYPES = SIA_I8 + 1, CELLS = TYPES * CLI_MAX_LIST };
+enum {
+    TYPES = SIA_I8 + 1,
+    CELLS = TYPES * CLI_MAX_LIST,
+    FILLED = 1 << 14, /* positions of a cache between two looks whether to stop */
+};
 
 typedef struct cell {
     const char *cache;
@@ -42,6 +46,10 @@ typedef struct bench {
     cli_roofs *roofs;
     float *logits;
 } bench;
+
+static sia_status look_for_stop(sia_error *err) {
+    return cli_stopped() ? sia_fail(err, SIA_STOPPED, "stopped") : SIA_OK;
+}
 
 /* ------------------------------------------------------------------------------------------------ settings */
 
@@ -86,7 +94,10 @@ static sia_status create_cell(bench *b, int threads, int cache, sia_error *err) 
     sia_type type = SIA_F32;
     sia_status status = sia_type_parse(c->cache, &type, err);
     if (!status) status = sia_session_create(&c->s, c->m, type, err);
-    if (!status) status = sia_session_pretend(c->s, b->context, 1, err);
+    for (int64_t left = b->context; left > 0 && !status; left -= FILLED) {
+        status = look_for_stop(err);
+        if (!status) status = sia_session_pretend(c->s, left < FILLED ? left : FILLED, 1, err);
+    }
     return status;
 }
 
@@ -95,7 +106,8 @@ static sia_status create(bench *b, sia_error *err) {
     sia_status status = SIA_OK;
     for (int t = 0; t < b->thread_count && !status; t++) {
         if (b->threads[t] > most) most = (int)b->threads[t];
-        status = sia_model_create(&b->models[t], &b->config, (int)b->threads[t], err);
+        status = look_for_stop(err);
+        if (!status) status = sia_model_create(&b->models[t], &b->config, (int)b->threads[t], err);
         for (int i = 0; i < b->type_count && !status; i++) status = create_cell(b, t, i, err);
     }
     b->logits = calloc(b->config.vocabulary, sizeof *b->logits);
@@ -119,7 +131,8 @@ static sia_status measure(bench *b, cell *c, int round, sia_error *err) {
     sia_status status = SIA_OK;
     for (int64_t i = 0; i < b->tokens && !status; i++) {
         uint32_t id = (uint32_t)i % b->config.vocabulary;
-        status = sia_session_feed(c->s, &id, 1, NULL, NULL, b->logits, err);
+        status = look_for_stop(err);
+        if (!status) status = sia_session_feed(c->s, &id, 1, NULL, NULL, b->logits, err);
     }
     c->seconds[round] = (cli_seconds() - started) / (double)b->tokens;
     double after = cli_read_seconds(b->roofs, c->threads);
@@ -134,7 +147,6 @@ static sia_status measure_all(bench *b, sia_error *err) {
     cli_progress_start(&progress, "decode", (double)b->rounds, "rounds", 1);
     for (int round = 0; round < b->rounds && !status; round++) {
         for (int i = 0; i < b->cell_count && !status; i++) status = measure(b, &b->cells[i], round, err);
-        if (!status && cli_stopped()) status = sia_fail(err, SIA_STOPPED, "stopped");
         cli_progress_update(&progress, round + 1);
     }
     cli_progress_end(&progress);

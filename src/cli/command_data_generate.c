@@ -20,7 +20,7 @@ static sia_status write_documents(const cli_args *args, const sia_source *source
     for (int64_t i = 0; !status && i < documents; i++) {
         char *text = NULL;
         size_t length = 0;
-        status = sia_source_document(source, (uint64_t)(first + i), &text, &length, err);
+        status = sia_source_document(source, (uint64_t)(first + i), cli_stopped, &text, &length, err);
         if (!status && i) status = sia_output_write(out, "\f\n", 2, err);
         if (!status) status = sia_output_write(out, text, length, err);
         free(text);

@@ -161,6 +161,7 @@ static int run(const cli_args *args) {
                           .command = command,
                           .machine = machine,
                           .comm = cli_ranks(),
+                          .stopped = cli_stopped,
                           .hook = hook,
                           .hook_context = &v};
     status = machine ? sia_needle_run(&job, &err) : sia_fail_memory(&err, 256, "machine");

@@ -14,6 +14,7 @@
 #include "data/manifest.h"
 #include "data/shard.h"
 #include "data/source.h"
+#include "text/split.h"
 
 enum { GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
 
@@ -60,8 +61,14 @@ static sia_status open_shard(sia_corpus *c, const char *path, sia_error *err) {
     return status;
 }
 
+/* A pattern may come from someone else's config.json: with wildcards in the names of folders too, a line of it
+ * goes through more paths than anyone has time for. */
 static sia_status open_pattern(sia_corpus *c, const char *pattern, sia_error *err) {
     glob_t found = {0};
+    const char *last = strrchr(pattern, '/');
+    if (last && strcspn(pattern, "*?[") < (size_t)(last - pattern))
+        return sia_fail(err, SIA_ARGUMENT, "%s: want * ? [ in the names of files alone, not of folders",
+                        pattern);
     int code = glob(pattern, GLOB_ERR, NULL, &found);
     sia_status status = SIA_OK;
     if (code == GLOB_NOMATCH)
@@ -228,6 +235,7 @@ void sia_corpus_close(sia_corpus *c) {
 typedef struct generation {
     const sia_tokenizer *tokenizer;
     sia_source *source;
+    sia_stopped *stopped;
     int64_t first;
     struct document {
         uint16_t *tokens;
@@ -237,6 +245,20 @@ typedef struct generation {
     } * documents;
 } generation;
 
+/* By blocks, which together give the ids of the whole, so that a wish to stop is heard in a long text too. */
+static sia_status encode(const generation *g, const char *text, size_t length, uint32_t *ids, size_t *count,
+                         sia_error *err) {
+    sia_status status = SIA_OK;
+    for (size_t b = 0; !status && b < sia_split_blocks(length); b++) {
+        size_t start, end, found = 0;
+        if (g->stopped && g->stopped()) return sia_fail(err, SIA_STOPPED, "stopped");
+        if (!sia_split_block(text, length, b, &start, &end)) continue;
+        status = sia_tokenizer_encode(g->tokenizer, text + start, end - start, ids + *count, &found, err);
+        *count += found;
+    }
+    return status;
+}
+
 /* One document: text, then its tokens after an end-of-text. */
 static void generate_document(void *context, int64_t task, int worker) {
     generation *g = context;
@@ -244,12 +266,13 @@ static void generate_document(void *context, int64_t task, int worker) {
     char *text = NULL;
     size_t length = 0, count = 0;
     (void)worker;
-    d->status = sia_source_document(g->source, (uint64_t)(g->first + task), &text, &length, &d->error);
+    d->status =
+        sia_source_document(g->source, (uint64_t)(g->first + task), g->stopped, &text, &length, &d->error);
     if (d->status) return;
     uint32_t *ids = malloc(length * sizeof *ids);
     d->tokens = malloc((length + 1) * sizeof *d->tokens);
     if (!ids || !d->tokens) d->status = sia_fail_memory(&d->error, length * 6, "generated text");
-    if (!d->status) d->status = sia_tokenizer_encode(g->tokenizer, text, length, ids, &count, &d->error);
+    if (!d->status) d->status = encode(g, text, length, ids, &count, &d->error);
     if (!d->status) {
         d->tokens[0] = (uint16_t)sia_tokenizer_end_of_text(g->tokenizer);
         for (size_t i = 0; i < count; i++) d->tokens[i + 1] = (uint16_t)ids[i];
@@ -281,6 +304,12 @@ static sia_status join_documents(generation *g, int64_t documents, uint16_t **to
 
 sia_status sia_corpus_generate(sia_corpus **out, const sia_tokenizer *tokenizer, uint64_t seed, int64_t first,
                                int64_t documents, int64_t words, int threads, sia_error *err) {
+    return sia_corpus_generate_until(out, tokenizer, seed, first, documents, words, threads, NULL, err);
+}
+
+sia_status sia_corpus_generate_until(sia_corpus **out, const sia_tokenizer *tokenizer, uint64_t seed,
+                                     int64_t first, int64_t documents, int64_t words, int threads,
+                                     sia_stopped *stopped, sia_error *err) {
     *out = NULL;
     if (first < 0 || documents < 1 || documents > INT32_MAX)
         return sia_fail(err, SIA_ARGUMENT, "%lld documents from %lld on: want at least 1",
@@ -288,7 +317,7 @@ sia_status sia_corpus_generate(sia_corpus **out, const sia_tokenizer *tokenizer,
     if (sia_tokenizer_size(tokenizer) > 65536)
         return sia_fail(err, SIA_ARGUMENT, "a vocabulary of %u: a corpus has tokens below 65536",
                         sia_tokenizer_size(tokenizer));
-    generation g = {.tokenizer = tokenizer, .first = first};
+    generation g = {.tokenizer = tokenizer, .stopped = stopped, .first = first};
     uint16_t *tokens = NULL;
     int64_t count = 0;
     sia_status status = sia_source_create(&g.source, seed, words, err);

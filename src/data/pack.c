@@ -171,18 +171,12 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
 /* ------------------------------------------------------------------------------------------- the folder */
 
 static sia_status check_free(const char *folder, sia_error *err) {
-    bool there;
-    sia_names names;
+    bool there, empty;
     sia_status status = sia_file_there(folder, &there, err);
     if (status || !there) return status;
-    status = sia_folder_list(folder, &names, err);
-    if (status) return status;
-    size_t entries = names.count;
-    sia_names_free(&names);
-    if (entries)
-        return sia_fail(err, SIA_FILE, "%s: exists already and is not empty: remove it or name another",
-                        folder);
-    return SIA_OK;
+    status = sia_folder_empty(folder, &empty, err);
+    if (status || empty) return status;
+    return sia_fail(err, SIA_FILE, "%s: exists already and is not empty: remove it or name another", folder);
 }
 
 /* The folder is made under another name and then takes its own: ".", ".." and "/" cannot be taken. */

@@ -340,13 +340,16 @@ void sia_source_destroy(sia_source *s) {
     free(s);
 }
 
-sia_status sia_source_document(const sia_source *s, uint64_t n, char **text, size_t *length, sia_error *err) {
+sia_status sia_source_document(const sia_source *s, uint64_t n, sia_stopped *stopped, char **text,
+                               size_t *length, sia_error *err) {
     writer w = {.source = s};
+    bool stop = false;
     start_document(&w, s->seed, n);
-    while (w.t < s->words && !w.failed) sentence(&w);
-    if (w.failed) {
+    while (w.t < s->words && !w.failed && !(stop = stopped && stopped())) sentence(&w);
+    if (w.failed || stop) {
         free(w.text);
-        return sia_fail_memory(err, w.room * 2, "generated text");
+        return stop ? sia_fail(err, SIA_STOPPED, "stopped")
+                    : sia_fail_memory(err, w.room * 2, "generated text");
     }
     /* A text file's last line ends. */
     while (w.length && w.text[w.length - 1] == '\n') w.length--;

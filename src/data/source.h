@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file.h"
 #include "sia.h"
 
 typedef struct sia_source sia_source;
@@ -39,8 +40,14 @@ sia_status sia_source_create(sia_source **source, uint64_t seed, int64_t words, 
 void sia_source_destroy(sia_source *source);
 
 /* Writes document n, which is at least `words` words long and ends with its sentence, to *text: *length
- * bytes, to be freed by the caller. */
-sia_status sia_source_document(const sia_source *source, uint64_t n, char **text, size_t *length,
-                               sia_error *err);
+ * bytes, to be freed by the caller. SIA_STOPPED when `stopped`, which may be NULL, says so: it is asked before
+ * every sentence, a document being as long as a person likes. */
+sia_status sia_source_document(const sia_source *source, uint64_t n, sia_stopped *stopped, char **text,
+                               size_t *length, sia_error *err);
+
+/* sia_corpus_generate that can be stopped in the same way. */
+sia_status sia_corpus_generate_until(sia_corpus **c, const sia_tokenizer *tokenizer, uint64_t seed,
+                                     int64_t first, int64_t documents, int64_t words, int threads,
+                                     sia_stopped *stopped, sia_error *err);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct sia_eval_source {
     const sia_tokenizer *tokenizer; /* NULL: only for shards */
     uint32_t vocabulary;            /* of the model */
     int threads;
-    sia_stopped *stopped; /* asked while stdin is read; or NULL */
+    sia_stopped *stopped; /* asked while stdin is read and while text is generated; or NULL */
 } sia_eval_source;
 
 sia_status sia_eval_text_open(sia_eval_text *t, const sia_eval_source *source, sia_error *err);

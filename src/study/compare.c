@@ -70,7 +70,10 @@ static sia_status open_old(study *s, const char *path, sia_error *err) {
                           sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
     if (!status) status = sia_train_data_same(json_object_get(json, "data"), s->job->source, err);
     if (!status)
-        status = sia_train_data_open(&s->data, json_object_get(json, "data"), s->job->folder, s->job->threads,
+        status = sia_train_data_open(&s->data, json_object_get(json, "data"),
+                                     &(sia_data_opening){.folder = s->job->folder,
+                                                         .threads = s->job->threads,
+                                                         .stopped = s->job->source->stopped},
                                      err);
     json_decref(json);
     json_decref(budget);

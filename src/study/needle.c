@@ -330,7 +330,9 @@ static sia_status open_data(state *s, json_t *description, sia_error *err) {
         s->tokenizer_bytes = bytes;
         text = NULL;
         sia_train_data_close(&s->data);
-        status = sia_train_data_open(&s->data, description, home, s->job->threads, err);
+        status = sia_train_data_open(
+            &s->data, description,
+            &(sia_data_opening){.folder = home, .threads = s->job->threads, .stopped = s->job->stopped}, err);
     }
     free(text);
     free(path);
@@ -426,22 +428,6 @@ static int show_training(void *context, const sia_train_event *event) {
     return tell(context, (sia_needle_event){.kind = SIA_NEEDLE_TRAINING, .training = event});
 }
 
-/* The copy has the run's tokenizer, so that it can be used as any run. */
-static sia_status copy_tokenizer(const state *s, sia_error *err) {
-    if (!is_first(s)) return SIA_OK;
-    /* The folder of a study may come from someone else. */
-    sia_status status = sia_link_refuse(s->job->folder, s->now->name, err);
-    if (!status) status = sia_folder_ensure(s->now->folder, err);
-    if (!status) status = sia_link_refuse(s->now->folder, "tokenizer.json", err);
-    char *path = sia_path_join(s->now->folder, "tokenizer.json");
-    struct stat info;
-    if (!status && !path) status = sia_fail_memory(err, 16, "path");
-    if (!status && stat(path, &info) != 0)
-        status = sia_file_replace(path, s->tokenizer_text, s->tokenizer_bytes, err);
-    free(path);
-    return status;
-}
-
 static sia_status fine_tune(state *s, sia_error *err) {
     const subject *u = s->now;
     size_t length = (size_t)u->settings.model.train_len;
@@ -459,8 +445,10 @@ static sia_status fine_tune(state *s, sia_error *err) {
                          .hook = show_training,
                          .hook_context = s,
                          .comm = s->job->comm};
-    sia_status status = s->row && s->mask ? copy_tokenizer(s, err)
-                                          : sia_fail_memory(err, length * sizeof *s->row, "haystack");
+    sia_status status =
+        s->row && s->mask ? SIA_OK : sia_fail_memory(err, length * sizeof *s->row, "haystack");
+    /* The folder of a study may come from someone else. */
+    if (!status && is_first(s)) status = sia_link_refuse(s->job->folder, u->name, err);
     status = sia_comm_agree(s->job->comm, status, err);
     if (!status) status = sia_train(&job, err);
     sia_free(s->row);

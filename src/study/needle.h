@@ -91,6 +91,7 @@ typedef struct sia_needle_job {
     const char *command;   /* how it was called; may be NULL */
     const json_t *machine; /* for the report; may be NULL */
     sia_comm *comm; /* or NULL: ranks fine-tune together (train/train.h), and take every so manyth sample */
+    sia_stopped *stopped; /* or NULL: asked while the text of a run is generated, when there is no event */
     sia_needle_hook *hook;
     void *hook_context;
 } sia_needle_job;

@@ -19,18 +19,16 @@
 #include "data/inputs.h"
 #include "data/pack.h"
 #include "data/source.h"
+#include "train/run.h"
 
 enum {
     WORDS = 16384,                   /* of a generated document, at least */
     TOKENIZER_DOCUMENTS = 24,        /* of generated text that a tokenizer is trained on */
     VAL_FIRST = 1000000000,          /* the number of the first generated document for validation */
     TOKENS_MOST = 128 * 1024 * 1024, /* of generated text; a longer training goes through it again */
+    VAL_MOST = 64 * 1024 * 1024,     /* words of generated text for validation */
     SHARD_TOKENS = 100000000,
 };
-
-/* Of generated text that a description may ask for: what TOKENS_MOST can come to and more, and no more
- * than a machine can hold. */
-#define WORDS_MOST INT64_C(4000000000)
 
 static bool ends_in(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
@@ -39,48 +37,65 @@ static bool ends_in(const char *text, const char *end) {
 
 /* ------------------------------------------------------------------------------------------------ opening */
 
-static sia_status open_generated(sia_train_data *d, int threads, sia_error *err) {
+/* Documents of generated text. */
+typedef struct amount {
+    int64_t words, train, val; /* of each document; documents */
+} amount;
+
+/* What generated_amount can come to. A bound by the run's own settings would not do: runs of a study have the text of
+ * the largest of them, and one who writes a description into config.json writes the settings too. */
+static bool is_possible(const amount *a) {
+    return a->words <= VAL_MOST && a->val <= VAL_MOST / a->words && a->train - 1 <= TOKENS_MOST / a->words;
+}
+
+static sia_status open_generated(sia_train_data *d, const sia_data_opening *o, sia_error *err) {
     json_int_t seed, words, documents, val_documents;
     if (json_unpack(d->description, "{s:I, s:I, s:I, s:I}", "seed", &seed, "words", &words, "documents",
                     &documents, "val_documents", &val_documents) ||
-        seed < 0 || words < 1 || words > 1 << 30 || documents < 1 || val_documents < 1 ||
-        documents > WORDS_MOST / words || val_documents > WORDS_MOST / words)
+        seed < 0 || words < 1 || documents < 1 || val_documents < 1)
         return sia_fail(err, SIA_FORMAT, "config.json: the generated text is not described in full");
-    sia_status status =
-        sia_corpus_generate(&d->train, d->tokenizer, (uint64_t)seed, 0, documents, words, threads, err);
+    if (!is_possible(&(amount){words, documents, val_documents}))
+        return sia_fail(err, SIA_FORMAT, "config.json: describes more generated text than a run is given");
+    sia_status status = SIA_OK;
+    if (!o->val_only)
+        status = sia_corpus_generate_until(&d->train, d->tokenizer, (uint64_t)seed, 0, documents, words,
+                                           o->threads, o->stopped, err);
     if (!status)
-        status = sia_corpus_generate(&d->val, d->tokenizer, (uint64_t)seed, VAL_FIRST, val_documents, words,
-                                     threads, err);
+        status = sia_corpus_generate_until(&d->val, d->tokenizer, (uint64_t)seed, VAL_FIRST, val_documents,
+                                           words, o->threads, o->stopped, err);
     return status;
 }
 
 /* Whether the manifest of a packed folder has a part for validation. */
-static sia_status open_packed(sia_train_data *d, const char *path, sia_error *err) {
+static sia_status open_packed(sia_train_data *d, const char *path, bool val_only, sia_error *err) {
     sia_manifest manifest;
     sia_status status = sia_manifest_read(&manifest, path, err);
     if (status) return status;
     bool val = manifest.parts[SIA_PART_VAL].shard_count > 0;
     sia_manifest_free(&manifest);
-    status = sia_corpus_open(&d->train, path,
-                             &(sia_corpus_config){.part = "train", .tokenizer = d->tokenizer}, err);
+    if (!val_only)
+        status = sia_corpus_open(&d->train, path,
+                                 &(sia_corpus_config){.part = "train", .tokenizer = d->tokenizer}, err);
     if (!status && val)
         status = sia_corpus_open(
             &d->val, path, &(sia_corpus_config){.part = "val", .tokenizer = d->tokenizer, .scan = 1}, err);
     return status;
 }
 
-static sia_status open_shards(sia_train_data *d, const char *path, sia_error *err) {
+static sia_status open_shards(sia_train_data *d, const char *path, bool val_only, sia_error *err) {
     const char *val = json_string_value(json_object_get(d->description, "val"));
-    sia_status status =
-        sia_corpus_open(&d->train, path, &(sia_corpus_config){.tokenizer = d->tokenizer}, err);
+    sia_status status = SIA_OK;
+    if (!val_only)
+        status = sia_corpus_open(&d->train, path, &(sia_corpus_config){.tokenizer = d->tokenizer}, err);
     if (!status && val)
         status =
             sia_corpus_open(&d->val, val, &(sia_corpus_config){.tokenizer = d->tokenizer, .scan = 1}, err);
     return status;
 }
 
-sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const char *folder, int threads,
+sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const sia_data_opening *opening,
                                sia_error *err) {
+    const char *folder = opening->folder;
     *d = (sia_train_data){.description = json_deep_copy(description)};
     const char *kind = json_string_value(json_object_get(description, "kind"));
     const char *named = json_string_value(json_object_get(description, "path"));
@@ -101,11 +116,11 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
         status = sia_fail(err, SIA_FILE, "%s: no tokenizer.json", folder);
     if (!status) {
         if (generated)
-            status = open_generated(d, threads, err);
+            status = open_generated(d, opening, err);
         else if (!strcmp(kind, "packed"))
-            status = open_packed(d, path, err);
+            status = open_packed(d, path, opening->val_only, err);
         else if (!strcmp(kind, "shards"))
-            status = open_shards(d, path, err);
+            status = open_shards(d, path, opening->val_only, err);
         else
             status =
                 sia_fail(err, SIA_FORMAT, "%s/config.json: data of kind '%s' is not known", folder, kind);
@@ -158,7 +173,7 @@ static sia_status tokenizer_from_source(sia_tokenizer **t, const sia_data_source
     sia_status status = sia_source_create(&source, seed, WORDS, err);
     if (status) return status;
     for (int i = 0; !status && i < TOKENIZER_DOCUMENTS; i++) {
-        status = sia_source_document(source, (uint64_t)i, &held[i], &texts[i].size, err);
+        status = sia_source_document(source, (uint64_t)i, s->stopped, &held[i], &texts[i].size, err);
         texts[i].bytes = held[i];
     }
     if (!status) status = train_tokenizer(t, texts, TOKENIZER_DOCUMENTS, s, size, err);
@@ -242,39 +257,79 @@ sia_status sia_train_fit_vocabulary(sia_settings *settings, const sia_data_sourc
                     settings->model.vocabulary, tokens);
 }
 
-static sia_status prepare_generated(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
-                                    const sia_settings *settings, sia_error *err) {
+static sia_status generated_amount(amount *a, const sia_settings *settings, sia_error *err) {
     const sia_training_settings *t = &settings->training;
     int64_t most = sia_multiples_longest(t->multiples),
             longest = (most ? most : 1) * settings->model.train_len;
-    int64_t words = longest + 1 > WORDS ? longest + 1 : WORDS; /* a word is at least a token */
+    a->words = longest + 1 > WORDS ? longest + 1 : WORDS; /* a word is at least a token */
     double wanted = (double)t->steps * (double)t->batch * (double)settings->model.train_len;
-    int64_t tokens = wanted > TOKENS_MOST ? TOKENS_MOST : (int64_t)wanted, windows = words / longest;
-    int64_t documents = tokens / words + 1, val_documents = (t->eval_windows + windows - 1) / windows;
-    *description = json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", "generated", "seed",
-                             (json_int_t)t->data_seed, "words", (json_int_t)words, "documents",
-                             (json_int_t)documents, "val_documents", (json_int_t)val_documents);
+    int64_t tokens = wanted > TOKENS_MOST ? TOKENS_MOST : (int64_t)wanted, windows = a->words / longest;
+    a->train = tokens / a->words + 1;
+    a->val = (t->eval_windows + windows - 1) / windows;
+    if (is_possible(a)) return SIA_OK;
+    return sia_fail(
+        err, SIA_ARGUMENT,
+        "validation on %lld windows of %lld tokens: want at most %d words of generated text: shorter "
+        "lengths, fewer windows, or text of your own",
+        (long long)t->eval_windows, (long long)longest, VAL_MOST);
+}
+
+static sia_status prepare_generated(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
+                                    const sia_settings *settings, sia_error *err) {
+    const sia_training_settings *t = &settings->training;
+    amount a;
+    sia_status status = generated_amount(&a, settings, err);
+    if (status) return status;
+    *description =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "kind", "generated", "seed", (json_int_t)t->data_seed, "words",
+                  (json_int_t)a.words, "documents", (json_int_t)a.train, "val_documents", (json_int_t)a.val);
     if (!*description) return sia_fail_memory(err, 64, "description");
     if (*tokenizer) return SIA_OK;
     return tokenizer_from_source(tokenizer, s, t->data_seed, settings->model.vocabulary, err);
 }
 
+/* Fails for a file that lies in a folder, by whatever name. */
+static sia_status refuse_within(const char *folder, const char *file, sia_error *err) {
+    char *outer = realpath(folder, NULL), *inner = outer ? realpath(file, NULL) : NULL;
+    sia_status status = inner ? SIA_OK : sia_fail_file(err, outer ? file : folder);
+    size_t length = outer ? strlen(outer) : 0;
+    if (inner && !strncmp(inner, outer, length) && inner[length] == '/')
+        status = sia_fail(err, SIA_ARGUMENT,
+                          "%s: lies in %s, where the run packs its text: name another folder", file, folder);
+    free(outer);
+    free(inner);
+    return status;
+}
+
+/* A start that was killed may have left its pack, which has data.json from the moment it has its name: nothing refers
+ * to it yet. Anything else there is a person's. */
+static sia_status remove_old_pack(const char *path, const sia_data_source *s,
+                                  const sia_inputs inputs[SIA_PARTS], sia_error *err) {
+    bool there = false, packed = false, empty = false;
+    sia_status status = sia_file_there(path, &there, err);
+    if (status || !there) return status;
+    status = sia_folder_look(path, "data.json", &packed, err);
+    if (!status && !packed) status = sia_folder_empty(path, &empty, err);
+    if (!status && empty) return SIA_OK;
+    if (!status && !packed)
+        status = sia_fail(err, SIA_ARGUMENT,
+                          "%s: holds files that are no packed text: name another folder for the run", path);
+    for (int part = 0; part < SIA_PARTS; part++)
+        for (int64_t i = 0; !status && i < inputs[part].count; i++)
+            if (!inputs[part].list[i].held) status = refuse_within(path, inputs[part].list[i].path, err);
+    if (!status && s->tokenizer) status = refuse_within(path, s->tokenizer, err);
+    return status ? status : sia_folder_remove(path, err);
+}
+
 static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer, const char *folder,
                             const sia_inputs inputs[SIA_PARTS], uint32_t size, sia_error *err) {
-    sia_status status =
-        *tokenizer ? SIA_OK : tokenizer_from_inputs(tokenizer, s, &inputs[SIA_PART_TRAIN], size, err);
-    if (status) return status;
     char *path = sia_path_join(folder, "data");
     sia_manifest manifest;
     bool tails;
-    /* A start that was killed may have left one; nothing refers to it yet. */
-    bool there = false;
-    if (path) status = sia_folder_there(path, &there, err);
-    if (!status && there) status = sia_folder_remove(path, err);
-    if (status) {
-        free(path);
-        return status;
-    }
+    sia_status status =
+        path ? remove_old_pack(path, s, inputs, err) : sia_fail_memory(err, strlen(folder), "path");
+    if (!status && !*tokenizer)
+        status = tokenizer_from_inputs(tokenizer, s, &inputs[SIA_PART_TRAIN], size, err);
     sia_pack_options options = {
         .tokenizer = *tokenizer,
         .folder = path,
@@ -285,7 +340,7 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
         .progress = s->progress,
         .progress_context = s->progress_context,
     };
-    status = path ? sia_pack(&options, &manifest, &tails, err) : sia_fail_memory(err, strlen(folder), "path");
+    if (!status) status = sia_pack(&options, &manifest, &tails, err);
     if (!status) sia_manifest_free(&manifest);
     free(path);
     return status;
@@ -347,24 +402,28 @@ static sia_status prepare_shards(json_t **description, const sia_data_source *s,
     return status;
 }
 
-/* What cannot be looked at is refused by who opens it as a text. */
-static bool is_packed(const char *path) {
-    bool packed;
-    return !sia_folder_look(path, "data.json", &packed, NULL) && packed;
+typedef enum source_kind { GENERATED, PACKED, SHARDS, TEXTS } source_kind;
+
+static sia_status kind_of(const sia_data_source *s, source_kind *kind, sia_error *err) {
+    *kind = s->count ? TEXTS : GENERATED;
+    for (int i = 0; i < s->count; i++) {
+        bool packed;
+        sia_status status = sia_folder_look(s->paths[i], "data.json", &packed, err);
+        if (status) return status;
+        if (packed || ends_in(s->paths[i], ".bin")) *kind = packed ? PACKED : SHARDS;
+        if (*kind != TEXTS && s->count > 1)
+            return sia_fail(err, SIA_ARGUMENT, "%s: shards stand alone: want one folder or one pattern",
+                            s->paths[i]);
+    }
+    return SIA_OK;
 }
 
 /* What was asked for and has no meaning here is an error, never ignored. */
-static sia_status check_source(const sia_data_source *s, sia_error *err) {
-    bool packed = s->count == 1 && is_packed(s->paths[0]),
-         shards = s->count == 1 && ends_in(s->paths[0], ".bin");
-    for (int i = 0; s->count > 1 && i < s->count; i++)
-        if (is_packed(s->paths[i]) || ends_in(s->paths[i], ".bin"))
-            return sia_fail(err, SIA_ARGUMENT, "%s: shards stand alone: want one folder or one pattern",
-                            s->paths[i]);
-    if (s->val && (s->count == 0 || packed))
+static sia_status check_source(const sia_data_source *s, source_kind kind, sia_error *err) {
+    if (s->val && (kind == GENERATED || kind == PACKED))
         return sia_fail(err, SIA_ARGUMENT, "val %s: %s its own text to validate on", s->val,
-                        packed ? "a packed folder has" : "generated text has");
-    if (s->fraction_given && (s->count == 0 || packed || shards))
+                        kind == PACKED ? "a packed folder has" : "generated text has");
+    if (s->fraction_given && kind != TEXTS)
         return sia_fail(err, SIA_ARGUMENT,
                         "val-fraction: only of text files, which are divided into documents");
     return SIA_OK;
@@ -398,27 +457,29 @@ sia_status sia_train_data_same(const json_t *description, const sia_data_source 
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, const char *folder,
                                   sia_settings *settings, sia_error *err) {
     *d = (sia_train_data){0};
-    sia_status checked = check_source(s, err);
-    if (checked) return checked;
+    source_kind kind;
+    sia_status status = kind_of(s, &kind, err);
+    if (!status) status = check_source(s, kind, err);
+    if (status) return status;
     sia_tokenizer *tokenizer = NULL;
     json_t *description = NULL;
-    const char *first = s->count ? s->paths[0] : "";
-    sia_status status = s->tokenizer ? sia_tokenizer_open(&tokenizer, s->tokenizer, err) : SIA_OK;
-    if (!status) {
-        if (s->count == 0)
-            status = prepare_generated(&description, &tokenizer, s, settings, err);
-        else if (s->count == 1 && is_packed(first))
-            status = prepare_packed(&description, &tokenizer, first, err);
-        else if (s->count == 1 && ends_in(first, ".bin"))
-            status = prepare_shards(&description, s, err);
-        else
-            status = prepare_text(&description, &tokenizer, s, folder, settings, err);
-    }
+    status = s->tokenizer ? sia_tokenizer_open(&tokenizer, s->tokenizer, err) : SIA_OK;
+    if (!status && kind == GENERATED)
+        status = prepare_generated(&description, &tokenizer, s, settings, err);
+    else if (!status && kind == PACKED)
+        status = prepare_packed(&description, &tokenizer, s->paths[0], err);
+    else if (!status && kind == SHARDS)
+        status = prepare_shards(&description, s, err);
+    else if (!status)
+        status = prepare_text(&description, &tokenizer, s, folder, settings, err);
     if (!status && tokenizer) status = sia_train_tokenizer_save(tokenizer, folder, err);
     sia_tokenizer_close(tokenizer);
     if (!status) sia_json_set(&description, "names", names_of(s));
     if (!status && !description) status = sia_fail_memory(err, 256, "description");
-    if (!status) status = sia_train_data_open(d, description, folder, s->threads, err);
+    if (!status)
+        status = sia_train_data_open(
+            d, description,
+            &(sia_data_opening){.folder = folder, .threads = s->threads, .stopped = s->stopped}, err);
     json_decref(description);
     if (!status) status = sia_train_fit_vocabulary(settings, s, d->train, err);
     if (status) sia_train_data_close(d);

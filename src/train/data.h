@@ -25,18 +25,19 @@ typedef struct sia_data_source {
     char *const *paths;
     int count;       /* 0: generated text */
     const char *val; /* text, or shards, to validate on; NULL: a part of the text, of the folder; none */
-    const char *tokenizer; /* NULL: trained on the text, or that of the folder */
-    double val_fraction;   /* of text without val */
-    bool fraction_given;   /* it was asked for: refused where there is no text to divide */
-    bool vocabulary_given; /* the settings' vocabulary was asked for: else it follows the tokenizer */
-    sia_stopped *stopped;
+    const char *tokenizer;  /* NULL: trained on the text, or that of the folder */
+    double val_fraction;    /* of text without val */
+    bool fraction_given;    /* it was asked for: refused where there is no text to divide */
+    bool vocabulary_given;  /* the settings' vocabulary was asked for: else it follows the tokenizer */
+    sia_stopped *stopped;   /* or NULL */
     sia_progress *progress; /* or NULL */
     void *progress_context;
     int threads;
 } sia_data_source;
 
-/* Prepares the data of a new run in its folder (which exists), and opens it. The settings' vocabulary is
- * adapted. */
+/* Prepares the data of a new run in its folder (which a sia_run has open), and opens it. The settings' vocabulary
+ * is adapted. What is packed goes to FOLDER/data, which a start that was killed may have left: nothing else is
+ * removed there, and no text that lies in it is taken. */
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *source, const char *folder,
                                   sia_settings *settings, sia_error *err);
 
@@ -47,8 +48,16 @@ sia_status sia_train_fit_vocabulary(sia_settings *settings, const sia_data_sourc
 /* Whether what was named for a run that is resumed, if anything was, is what it was begun with. */
 sia_status sia_train_data_same(const json_t *description, const sia_data_source *source, sia_error *err);
 
-/* Opens what a description in the config.json of `folder` names; a path that is not absolute starts there. */
-sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const char *folder, int threads,
+typedef struct sia_data_opening {
+    const char *folder; /* whose config.json has the description: a path that is not absolute starts there */
+    bool val_only;      /* what is validated on is all that is needed: train stays NULL */
+    int threads;
+    sia_stopped *stopped; /* asked while text is generated; or NULL */
+} sia_data_opening;
+
+/* Opens what a description names. One from someone else costs no more than the largest that sia_train_data_prepare
+ * makes: more generated text than that is SIA_FORMAT. */
+sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const sia_data_opening *opening,
                                sia_error *err);
 
 void sia_train_data_close(sia_train_data *d);

@@ -21,6 +21,11 @@
 #include "base/json.h"
 #include "base/path.h"
 
+enum {
+    NUMBER_ROOM = 24,       /* for that of a process, in the lock */
+    PROOF_MOST = 256 << 20, /* of bytes: lines of a needle study */
+};
+
 struct sia_run {
     char *folder;
     int lock; /* -1: not held */
@@ -48,6 +53,45 @@ static sia_status refuse_links(const char *folder, sia_error *err) {
     return status;
 }
 
+/* Files that a run or a study is known by when its lock was not copied with it, each with a key of its first object:
+ * a config.json or a data.json alone is found in folders of all kinds. */
+static const struct {
+    const char *name, *key;
+} proofs[] = {{"config.json", "training"}, {"study.json", "budget"}, {"needle.jsonl", "study"}};
+
+static sia_status is_proof(const char *path, const char *key, bool *proof, sia_error *err) {
+    char *text;
+    size_t bytes;
+    json_t *json = NULL;
+    sia_status status = sia_file_there(path, proof, err);
+    if (status || !*proof) return status;
+    status = sia_file_read(path, PROOF_MOST, &text, &bytes, err);
+    if (status) return status;
+    status = sia_json_parse(&json, text, bytes, JSON_DISABLE_EOF_CHECK, path, err);
+    *proof = json_object_get(json, key) != NULL;
+    json_decref(json);
+    free(text);
+    return status == SIA_MEMORY ? status : SIA_OK;
+}
+
+/* A folder with anything else in it is not ours to write to. It is listed before the lock is looked for: one who
+ * begins here at the same time makes the lock first, so that what was seen of his is not taken for a person's. */
+static sia_status refuse_others(const char *folder, sia_error *err) {
+    bool empty = false, ours = false;
+    sia_status status = sia_folder_empty(folder, &empty, err);
+    if (!status && !empty) status = sia_folder_look(folder, "lock", &ours, err);
+    for (size_t i = 0; !status && !empty && !ours && i < sizeof proofs / sizeof *proofs; i++) {
+        char *path = sia_path_join(folder, proofs[i].name);
+        status =
+            path ? is_proof(path, proofs[i].key, &ours, err) : sia_fail_memory(err, strlen(folder), folder);
+        free(path);
+    }
+    if (status || empty || ours) return status;
+    return sia_fail(err, SIA_ARGUMENT,
+                    "%s: holds files, and is neither a run nor a study: name a new folder, or an empty one",
+                    folder);
+}
+
 /* For after a failure, which is what is reported: a file that cannot be cut either stays as it is. */
 static void try_cut(int fd, off_t size) {
     if (ftruncate(fd, size) != 0) errno = 0;
@@ -58,18 +102,22 @@ static void try_cut(int fd, off_t size) {
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (run->lock < 0) return sia_fail_file(err, path);
+    struct stat about;
+    if (fstat(run->lock, &about) != 0) return sia_fail_file(err, path);
+    if (about.st_size >= NUMBER_ROOM)
+        return sia_fail(err, SIA_ARGUMENT, "%s: is no lock of a run: name another folder", path);
     int result;
     do result = flock(run->lock, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EWOULDBLOCK) return sia_fail_file(err, path);
     if (result != 0) {
-        char holder[24] = {0};
+        char holder[NUMBER_ROOM] = {0};
         ssize_t got = pread(run->lock, holder, sizeof holder - 1, 0);
         if (got <= 0 || strspn(holder, "0123456789") != (size_t)got)
             (void)snprintf(holder, sizeof holder, "?");
         return sia_fail(err, SIA_BUSY, "%s: process %s is at work in this run", run->folder, holder);
     }
-    char number[24];
+    char number[NUMBER_ROOM];
     int length = snprintf(number, sizeof number, "%ld", (long)getpid());
     if (ftruncate(run->lock, 0) != 0 || pwrite(run->lock, number, (size_t)length, 0) != length)
         try_cut(run->lock, 0); /* a full disk: the lock holds without a number */
@@ -94,6 +142,7 @@ static sia_status cut_partial_line(const char *path, sia_error *err) {
 static sia_status open_folder(sia_run *run, sia_error *err) {
     sia_status status = sia_folder_ensure(run->folder, err);
     if (!status) status = refuse_links(run->folder, err);
+    if (!status) status = refuse_others(run->folder, err);
     char *lock = sia_path_join(run->folder, "lock");
     if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
     free(lock);

@@ -391,6 +391,13 @@ static sia_status make_windows(state *s, sia_error *err) {
     return sia_windows_create(&s->windows, s->data->val, most * s->batches.length, t->eval_windows, err);
 }
 
+static sia_status open_described(state *s, const json_t *description, sia_error *err) {
+    sia_data_opening opening = {.folder = s->job->folder,
+                                .threads = s->job->threads,
+                                .stopped = s->job->source ? s->job->source->stopped : NULL};
+    return sia_train_data_open(&s->own, description, &opening, err);
+}
+
 static sia_status open_data(state *s, bool begun, sia_error *err) {
     const sia_train_job *job = s->job;
     s->data = job->data ? job->data : &s->own;
@@ -401,7 +408,7 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
     sia_status status = sia_train_config_read(job->folder, &ignored, &description, err);
     if (status) return status;
     if (job->source) status = sia_train_data_same(description, job->source, err);
-    if (!status) status = sia_train_data_open(&s->own, description, job->folder, job->threads, err);
+    if (!status) status = open_described(s, description, err);
     json_decref(description);
     return status;
 }
@@ -437,8 +444,7 @@ static sia_status begin_other(state *s, const char *text, sia_error *err) {
         s->settings.model.vocabulary = shared.model.vocabulary;
     if (!status) status = sia_settings_complete(&s->settings, err);
     s->data = job->data ? job->data : &s->own;
-    if (!status && !job->data)
-        status = sia_train_data_open(&s->own, json_object_get(json, "data"), job->folder, job->threads, err);
+    if (!status && !job->data) status = open_described(s, json_object_get(json, "data"), err);
     json_decref(json);
     return status;
 }

@@ -111,7 +111,7 @@ static inline sia_tokenizer *small_tokenizer(uint32_t size) {
     char *text;
     size_t length;
     OK(sia_source_create(&source, 99, 20000, &said));
-    OK(sia_source_document(source, 0, &text, &length, &said));
+    OK(sia_source_document(source, 0, NULL, &text, &length, &said));
     sia_text one = {text, length};
     OK(sia_tokenizer_train(&tokenizer, &(sia_tokenizer_training){.size = size, .threads = 1}, &one, 1,
                            &said));

@@ -154,6 +154,11 @@ static void test_pattern(void **state) {
     assert_int_equal(symlink("loop", in_scratch("loop")), 0);
     assert_int_equal(sia_corpus_open(&c, in_scratch("loop/*.bin"), NULL, &err), SIA_FILE);
     assert_sentence(&err, "loop/*.bin: a folder could not be read");
+    static const char *const many[] = {"*/part_1.bin", "d?/../part_*.bin", "[a-z]*/../part_1.bin"};
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        assert_int_equal(sia_corpus_open(&c, in_scratch(many[i]), NULL, &err), SIA_ARGUMENT);
+        assert_sentence(&err, "in the names of files alone, not of folders");
+    }
     assert_int_equal(sia_corpus_open(&c, in_scratch("nothing.bin"), NULL, &err), SIA_FILE);
     assert_sentence(&err, "No such file");
     assert_int_equal(sia_corpus_open(&c, scratch, NULL, &err), SIA_FILE);

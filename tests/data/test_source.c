@@ -26,11 +26,11 @@ static void test_purity(void **state) {
     for (uint64_t n = 0; n < 2; n++) {
         char *a, *b, *c, sum[SIA_SHA256_TEXT];
         size_t a_length, b_length, c_length;
-        OK(sia_source_document(two, 7, &b, &b_length, &said));
+        OK(sia_source_document(two, 7, NULL, &b, &b_length, &said));
         free(b);
-        OK(sia_source_document(one, n, &a, &a_length, &said));
-        OK(sia_source_document(two, n, &b, &b_length, &said));
-        OK(sia_source_document(other, n, &c, &c_length, &said));
+        OK(sia_source_document(one, n, NULL, &a, &a_length, &said));
+        OK(sia_source_document(two, n, NULL, &b, &b_length, &said));
+        OK(sia_source_document(other, n, NULL, &c, &c_length, &said));
         assert_int_equal(a_length, b_length);
         assert_memory_equal(a, b, a_length);
         assert_false(a_length == c_length && memcmp(a, c, a_length) == 0);
@@ -72,7 +72,7 @@ static sia_word_list generate(uint64_t seed, int documents, int64_t words) {
     for (int i = 0; i < documents; i++) {
         char *text;
         size_t length;
-        OK(sia_source_document(source, (uint64_t)i, &text, &length, &said));
+        OK(sia_source_document(source, (uint64_t)i, NULL, &text, &length, &said));
         OK(sia_word_list_add(&list, text, length, &said));
         free(text);
     }
@@ -335,12 +335,54 @@ static void test_corpus(void **state) {
     sia_tokenizer_close(t);
 }
 
+static _Atomic int asked, answers; /* how often it was asked; and answered no */
+static bool stop_later(void) { return ++asked > answers; }
+
+/* A document of several blocks has the tokens of its text; and a wish to stop is heard in the text and in its tokens. */
+static void test_long_document(void **state) {
+    (void)state;
+    enum { WORDS = 60000 };
+    sia_tokenizer *t = small_tokenizer(500);
+    sia_source *source;
+    sia_corpus *c;
+    sia_error err;
+    char *text;
+    size_t length, count;
+    OK(sia_source_create(&source, 4, WORDS, &said));
+    answers = INT32_MAX;
+    OK(sia_source_document(source, 0, stop_later, &text, &length, &said));
+    int sentences = asked;
+    assert_true(length > 2 * 131072 && sentences > WORDS / 100);
+    uint32_t *ids = malloc((length + 1) * sizeof *ids), *found = malloc((length + 1) * sizeof *found);
+    assert_true(ids && found);
+    OK(sia_tokenizer_encode(t, text, length, ids, &count, &said));
+    OK(sia_corpus_generate(&c, t, 4, 0, 1, WORDS, 1, &said));
+    assert_int_equal(sia_corpus_tokens(c), count + 1);
+    OK(sia_corpus_read(c, 1, (int64_t)count, found, &said));
+    assert_memory_equal(ids, found, count * sizeof *ids);
+    sia_corpus_close(c);
+    free(ids);
+    free(found);
+    free(text);
+    const int after[] = {0, sentences / 2, sentences, sentences + 1};
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        asked = 0;
+        answers = after[i];
+        assert_int_equal(sia_corpus_generate_until(&c, t, 4, 0, 1, WORDS, 1, stop_later, &err), SIA_STOPPED);
+        assert_null(c);
+        assert_string_equal(err.text, "stopped");
+        assert_int_equal(asked, after[i] + 1); /* and not again */
+    }
+    sia_source_destroy(source);
+    sia_tokenizer_close(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_purity),        cmocka_unit_test(test_spelling),
         cmocka_unit_test(test_like_books),    cmocka_unit_test(test_no_drift),
         cmocka_unit_test(test_drift_is_seen), cmocka_unit_test(test_longer_pasts_help),
-        cmocka_unit_test(test_corpus),
+        cmocka_unit_test(test_corpus),        cmocka_unit_test(test_long_document),
     };
     return cmocka_run_group_tests_name("source", tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "comm/exchange.h"
+#include "data/pack.h"
 #include "data/statistics.h"
 #include "data/windows.h"
 #include "eval/probe.h"
@@ -181,8 +182,8 @@ static sia_status runs(sia_error *err) {
         (void)snprintf(names[i], sizeof names[i], "t%d", i);
         entries[i] = (sia_tensor_entry){names[i], &numbers[i], 1, {1}};
     }
-    (void)mkdir(folder, 0777);
     (void)close(open(in_scratch("run/x.tmp-0123456789ab"), O_WRONLY | O_CREAT, 0600));
+    (void)unlink(in_scratch("run/lock")); /* it is known by its config.json */
     sia_status status = sia_run_open(&run, folder, err);
     TRY(sia_checkpoint_save(run, 1, &table, &table, &pair, 1, 1, err));
     TRY(sia_checkpoint_open(&c, folder, &(sia_checkpoint_choice){.newest = true}, err));
@@ -332,6 +333,43 @@ static void made_by_another(void **state) {
     assert_true(exists(in_scratch("above/folder")));
 }
 
+/* A folder that cannot be listed to its end is neither empty nor without checkpoints. */
+static void listing_ends_early(void **state) {
+    (void)state;
+    sia_error err;
+    sia_run *run;
+    int64_t *steps, count;
+    assert_int_equal(mkdir(in_scratch("listed"), 0777), 0);
+    (void)write_text("listed/notes.tmp-0123456789ab", "");
+    char *inputs_path = write_text("listed.txt", "Some words to pack, and more of them.\n");
+    sia_inputs inputs = {0};
+    OK(sia_inputs_add(&inputs, inputs_path, false, &said));
+    sia_pack_options options = {.tokenizer = tokenizer,
+                                .folder = in_scratch("listed"),
+                                .inputs = {&inputs},
+                                .shard_tokens = 1000,
+                                .threads = 1};
+    for (int which = 0; which < 3; which++) {
+        sia_manifest manifest;
+        bool tails;
+        sia_status status;
+        faults_arm(FAULT_READ, FAULT_ONCE, 1);
+        if (which == 0)
+            status = sia_run_open(&run, in_scratch("listed"), &err);
+        else if (which == 1)
+            status = sia_checkpoint_list(in_scratch("listed"), &steps, &count, &err);
+        else
+            status = sia_pack(&options, &manifest, &tails, &err);
+        uint64_t hit = faults_hit();
+        faults_disarm();
+        assert_int_equal(hit, 1);
+        assert_int_equal(status, SIA_FILE);
+        assert_sentence(&err, "listed: Input/output error");
+        assert_int_equal(count_entries(in_scratch("listed")), 1);
+    }
+    sia_inputs_free(&inputs);
+}
+
 static const char *const lines[][2] = {
     {"compare.jsonl",
      "{\"kind\":\"study\",\"train_len\":100,\"machine\":{\"cores\":2},\"config\":{\"a\":[1],\"b\":2}}\n"
@@ -363,6 +401,8 @@ static int prepare(void **state) {
         (void)snprintf(name, sizeof name, "study/%s", lines[i][0]);
         (void)write_text(name, lines[i][1]);
     }
+    if (mkdir(in_scratch("run"), 0777) != 0) return -1;
+    (void)write_text("run/config.json", "{\"training\": {}}");
     tokenizer = small_tokenizer(VOCABULARY);
     OK(sia_settings_preset(&settings, "tiny", &said));
     settings.model.layers = 1;
@@ -388,8 +428,9 @@ static int finish(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation), cmocka_unit_test(every_mapping),
-                                       cmocka_unit_test(every_write), cmocka_unit_test(second_rename),
-                                       cmocka_unit_test(made_by_another)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation), cmocka_unit_test(every_mapping),
+        cmocka_unit_test(every_write),      cmocka_unit_test(second_rename),
+        cmocka_unit_test(made_by_another),  cmocka_unit_test(listing_ends_early)};
     return cmocka_run_group_tests_name("calls", tests, prepare, finish);
 }

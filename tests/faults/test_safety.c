@@ -141,8 +141,11 @@ static void test_generated_claim(void **state) {
     sia_tokenizer_close(t);
     json_t *json = json_pack("{s:s, s:i, s:i, s:I, s:i}", "kind", "generated", "seed", 0, "words", 16384,
                              "documents", (json_int_t)1 << 50, "val_documents", 1);
-    assert_int_equal(sia_train_data_open(&d, json, in_scratch("generated"), 1, &err), SIA_FORMAT);
-    assert_sentence(&err, "not described in full");
+    assert_int_equal(sia_train_data_open(&d, json,
+                                         &(sia_data_opening){.folder = in_scratch("generated"), .threads = 1},
+                                         &err),
+                     SIA_FORMAT);
+    assert_sentence(&err, "more generated text than a run is given");
     json_decref(json);
 }
 

@@ -158,7 +158,7 @@ static void test_shared_tokenizer(void **state) {
     sia_source *source;
     texts x = {.t = small_tokenizer(400)};
     OK(sia_source_create(&source, 5, 3000, &said));
-    OK(sia_source_document(source, 0, &x.text, &x.bytes, &said));
+    OK(sia_source_document(source, 0, NULL, &x.text, &x.bytes, &said));
     x.ids = malloc(x.bytes * sizeof *x.ids);
     assert_non_null(x.ids);
     OK(sia_tokenizer_encode(x.t, x.text, x.bytes, x.ids, &x.count, &said));

@@ -252,7 +252,8 @@ static void schemes_that_know_the_length(void **state) {
         (void)snprintf(copy, sizeof copy, "%s/%s", folder, schemes[i]);
         pretrain(run.path, &settings);
         OK(sia_train_config_read(run.path, &ignored, &description, &said));
-        OK(sia_train_data_open(&data, description, run.path, 1, &said));
+        OK(sia_train_data_open(&data, description, &(sia_data_opening){.folder = run.path, .threads = 1},
+                               &said));
         expect_digits(run.path, &data);
         sia_needle_job job = {.folder = folder, .runs = &run, .count = 1, .settings = &s, .threads = 1};
         OK(sia_needle_run(&job, &said));
@@ -277,7 +278,7 @@ static void names_of_any_bytes(void **state) {
     char *text;
     size_t length;
     OK(sia_source_create(&words, 99, 20000, &said));
-    OK(sia_source_document(words, 0, &text, &length, &said));
+    OK(sia_source_document(words, 0, NULL, &text, &length, &said));
     char *path = write_file("text.txt", text, length);
     const struct {
         const char *folder;

@@ -112,6 +112,51 @@ static void test_folder(void **state) {
     assert_int_equal(sia_run_open(&run, in_scratch("file"), &err), SIA_FILE);
 }
 
+/* Where a person's files are, none of them is touched; a run that came without its lock is known by what it holds. */
+static void test_others(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text, *sentence; /* sentence NULL: it is opened */
+    } cases[] = {
+        {"notes.txt", "mine", "others: holds files, and is neither a run nor a study"},
+        {".hidden", "", "neither a run nor a study"},
+        {"eval.jsonl", "{\"mine\": 1", "neither a run nor a study"},
+        {"tokenizer.json", "{}", "neither a run nor a study"},
+        {"config.json", "{\"model_type\": \"gpt2\"}", "neither a run nor a study"},
+        {"config.json", "[1", "neither a run nor a study"},
+        {"config.json", "", "neither a run nor a study"},
+        {"study.json", "{\"title\": 1}", "neither a run nor a study"},
+        {"needle.jsonl", "{\"kind\": \"pin\"}", "neither a run nor a study"},
+        {"lock", "the key of the house is under the mat", "others/lock: is no lock of a run"},
+        {"lock", "", NULL},
+        {"lock", "12345", NULL},
+        {"config.json", "{\"model\": {}, \"training\": {}}", NULL},
+        {"study.json", "{\"budget\": {}}", NULL},
+        {"needle.jsonl", "{\"kind\": \"study\", \"study\": \"needle\"}\n{\"kind\": \"needle\"}\n", NULL},
+    };
+    assert_int_equal(mkdir(in_scratch("others"), 0777), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_run *run;
+        sia_error err;
+        char name[64];
+        (void)snprintf(name, sizeof name, "others/%s", cases[i].name);
+        (void)write_text(name, cases[i].text);
+        (void)write_text("others/x.tmp-0123456789ab", "");
+        sia_status status = sia_run_open(&run, in_scratch("others"), &err);
+        assert_int_equal(status, cases[i].sentence ? SIA_ARGUMENT : SIA_OK);
+        assert_int_equal(exists(in_scratch("others/x.tmp-0123456789ab")), status != SIA_OK);
+        if (status) {
+            assert_sentence(&err, cases[i].sentence);
+            assert_file(name, cases[i].text);
+            assert_int_equal(count_entries(in_scratch("others")), 2);
+        }
+        sia_run_close(run);
+        assert_int_equal(unlink(in_scratch(name)), 0);
+        (void)unlink(in_scratch("others/x.tmp-0123456789ab"));
+        (void)unlink(in_scratch("others/lock"));
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------- the logs */
 
 #define LINE(step) "{\"step\": " step ", \"loss\": 1}\n"
@@ -258,6 +303,7 @@ int main(void) {
         cmocka_unit_test(test_lock_without_a_number),
         cmocka_unit_test(test_refused_changes_nothing),
         cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_others),
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_full_disk),

@@ -242,6 +242,10 @@ static void test_lengths(void **state) {
     }
 }
 
+#define GENERATED(words, documents, val_documents)                                           \
+    "{\"kind\": \"generated\", \"seed\": 1, \"words\": " words ", \"documents\": " documents \
+    ", \"val_documents\": " val_documents "}"
+
 /* What a config.json says of the data, and a folder that has it or not. */
 static void test_descriptions(void **state) {
     (void)state;
@@ -259,6 +263,13 @@ static void test_descriptions(void **state) {
         {"{\"kind\": \"tape\", \"path\": \"data\"}", true, SIA_FORMAT, "data of kind 'tape' is not known"},
         {"{\"kind\": \"generated\", \"seed\": 1}", true, SIA_FORMAT,
          "the generated text is not described in full"},
+        {GENERATED("1073741824", "1", "3"), true, SIA_FORMAT, "more generated text than a run is given"},
+        {GENERATED("16384", "1125899906842624", "1"), true, SIA_FORMAT,
+         "more generated text than a run is given"},
+        {GENERATED("16384", "8194", "1"), true, SIA_FORMAT, "more generated text than a run is given"},
+        {GENERATED("16384", "1", "4097"), true, SIA_FORMAT, "more generated text than a run is given"},
+        {GENERATED("0", "1", "1"), true, SIA_FORMAT, "the generated text is not described in full"},
+        {"{\"kind\": \"shards\", \"path\": \"d*/../d*/../t.bin\"}", true, SIA_ARGUMENT, "not of folders"},
     };
     assert_int_equal(mkdir(in_scratch("described"), 0777), 0);
     sia_tokenizer *tokenizer = small_tokenizer(400);
@@ -270,11 +281,110 @@ static void test_descriptions(void **state) {
         json_t *json = parse(cases[i].description);
         sia_train_data d;
         sia_error err;
-        assert_int_equal(sia_train_data_open(&d, json, in_scratch("described"), 1, &err), cases[i].status);
+        assert_int_equal(
+            sia_train_data_open(&d, json,
+                                &(sia_data_opening){.folder = in_scratch("described"), .threads = 1}, &err),
+            cases[i].status);
         assert_sentence(&err, cases[i].sentence);
         assert_null(d.description); /* nothing is held */
         json_decref(json);
     }
+    sia_tokenizer_close(tokenizer);
+}
+
+static bool stop_now(void) { return true; }
+
+/* One who evaluates has the text to validate on alone; one who wants to stop is heard. */
+static void test_generated(void **state) {
+    (void)state;
+    sia_train_data both, val;
+    sia_error err;
+    assert_int_equal(mkdir(in_scratch("made"), 0777), 0);
+    sia_tokenizer *tokenizer = small_tokenizer(400);
+    OK(sia_train_tokenizer_save(tokenizer, in_scratch("made"), &said));
+    json_t *json = parse(GENERATED("500", "3", "2"));
+    sia_data_opening opening = {.folder = in_scratch("made"), .threads = 1};
+    OK(sia_train_data_open(&both, json, &opening, &said));
+    opening.val_only = true;
+    OK(sia_train_data_open(&val, json, &opening, &said));
+    assert_null(val.train);
+    assert_int_equal(sia_corpus_documents(both.train), 3);
+    assert_int_equal(sia_corpus_documents(val.val), 2);
+    assert_int_equal(sia_corpus_tokens(val.val), sia_corpus_tokens(both.val));
+    sia_train_data_close(&both);
+    sia_train_data_close(&val);
+    opening.stopped = stop_now;
+    assert_int_equal(sia_train_data_open(&val, json, &opening, &err), SIA_STOPPED);
+    json_decref(json);
+    sia_tokenizer_close(tokenizer);
+    /* More than may be described is refused when a run is begun: four windows are in a document, 4096 documents the most. */
+    sia_settings s;
+    sia_train_data d;
+    OK(sia_settings_preset(&s, "tiny", &said));
+    s.training.eval_windows = 4 * 4096 + 1;
+    assert_int_equal(
+        sia_train_data_prepare(&d, &(sia_data_source){.threads = 1}, in_scratch("made"), &s, &err),
+        SIA_ARGUMENT);
+    assert_sentence(&err, "validation on 16385 windows of 4096 tokens: want at most 67108864 words");
+    s.training.eval_windows = 2;
+    assert_int_equal(sia_train_data_prepare(&d, &(sia_data_source){.threads = 1, .stopped = stop_now},
+                                            in_scratch("made"), &s, &err),
+                     SIA_STOPPED);
+}
+
+/* What is where a run packs its text: only a pack, which a start that was killed left, is removed. */
+static void test_old_pack(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_scratch("old"), 0777), 0);
+    assert_int_equal(mkdir(in_scratch("old/data"), 0777), 0);
+    assert_int_equal(symlink(in_scratch("old/data"), in_scratch("way")), 0);
+    sia_tokenizer *tokenizer = small_tokenizer(400);
+    OK(sia_tokenizer_save(tokenizer, in_scratch("old.json"), &said));
+    char *text = NULL;
+    size_t bytes;
+    sia_source *source;
+    OK(sia_source_create(&source, 5, 3000, &said));
+    OK(sia_source_document(source, 0, NULL, &text, &bytes, &said));
+    sia_source_destroy(source);
+    (void)write_file("book.txt", text, bytes);
+    const struct {
+        const char *left, *input, *tokenizer,
+            *sentence; /* sentence NULL: the run is begun, what was left is gone */
+    } cases[] = {
+        {NULL, "book.txt", "old.json", NULL},
+        {"old/data/data.json", "book.txt", "old.json", NULL},
+        {"old/data/notes.txt", "book.txt", "old.json", "old/data: holds files that are no packed text"},
+        {"old/data/data.json", "old/data/own.txt", "old.json", "old/data/own.txt: lies in "},
+        {"old/data/data.json", "way/own.txt", "old.json", "way/own.txt: lies in "},
+        {"old/data/data.json", "book.txt", "way/own.json", "way/own.json: lies in "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *paths[] = {in_scratch(cases[i].input)}, command[600];
+        (void)snprintf(command, sizeof command, "cd '%s' && rm -rf old/data && mkdir old/data", scratch);
+        assert_int_equal(system(command), 0);
+        if (cases[i].left) {
+            (void)write_text(cases[i].left, "{}");
+            (void)write_file("old/data/own.txt", text, bytes);
+            OK(sia_tokenizer_save(tokenizer, in_scratch("old/data/own.json"), &said));
+        }
+        sia_settings s;
+        sia_train_data d;
+        sia_error err;
+        OK(sia_settings_preset(&s, "tiny", &said));
+        sia_data_source from = {.paths = paths,
+                                .count = 1,
+                                .tokenizer = in_scratch(cases[i].tokenizer),
+                                .val_fraction = 0.1,
+                                .threads = 1};
+        sia_status status = sia_train_data_prepare(&d, &from, in_scratch("old"), &s, &err);
+        if (status != (cases[i].sentence ? SIA_ARGUMENT : SIA_OK))
+            fail_msg("case %zu: %s", i, status ? err.text : "taken");
+        if (status) assert_sentence(&err, cases[i].sentence);
+        assert_int_equal(exists(in_scratch("old/data/own.txt")), status != SIA_OK);
+        assert_int_equal(exists(in_scratch("old/data/train_000000.bin")), status == SIA_OK);
+        sia_train_data_close(&d);
+    }
+    free(text);
     sia_tokenizer_close(tokenizer);
 }
 
@@ -366,7 +476,8 @@ int main(void) {
         cmocka_unit_test(test_part),       cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_cut),        cmocka_unit_test(test_multiples),
         cmocka_unit_test(test_lengths),    cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_sources),    cmocka_unit_test(test_json),
+        cmocka_unit_test(test_sources),    cmocka_unit_test(test_generated),
+        cmocka_unit_test(test_old_pack),   cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests_name("settings", tests, scratch_create, scratch_destroy);
 }

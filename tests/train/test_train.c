@@ -199,7 +199,10 @@ static void test_stop_during_validation(void **state) {
     sia_train_data data;
     sia_error err;
     assert_int_equal(sia_train_config_read(in_folder("whole"), &settings, &description, &err), SIA_OK);
-    assert_int_equal(sia_train_data_open(&data, description, in_folder("whole"), 1, &err), SIA_OK);
+    assert_int_equal(sia_train_data_open(&data, description,
+                                         &(sia_data_opening){.folder = in_folder("whole"), .threads = 1},
+                                         &err),
+                     SIA_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[32], folder[512], elsewhere[512];
         (void)snprintf(name, sizeof name, "validated-%d", (int)i);
@@ -337,6 +340,22 @@ static const command_case refusals[] = {
     {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
      "300 text.txt",
      2, "has no tensor"},
+    /* A person's folder stays as it is, whatever is begun there; so does his data in a folder where a start failed. */
+    {"rm -rf p; mkdir -p p/data; cp text.txt p/data/book.txt; printf mine > p/eval.jsonl; mkdir "
+     "p/notes.tmp-aside; "
+     "cp -r p q; for how in 'train --out p' 'train --resume --out p' 'compare --schemes rope --out p' "
+     "'train --resume=auto --out p'; do "
+     "$SIA $how p/data/book.txt --quiet --steps 1; test $? = 2 || exit 9; done; "
+     "$SIA needle whole --out p; test $? = 2 || exit 9; diff -r p q && echo untouched",
+     0, "p: holds files, and is neither a run nor a study: name a new folder, or an empty one\nuntouched"},
+    {"rm -rf p q; mkdir -p p/data; cp text.txt p/data/book.txt; : > p/lock; $SIA train --out p "
+     "p/data/book.txt "
+     "--quiet --steps 1; test $? = 2 && cmp text.txt p/data/book.txt",
+     0, "p/data: holds files that are no packed text"},
+    {"rm -rf p; mkdir p; $SIA train p/../text.txt --vocabulary 300 --quiet --out p --layers 1 --width 32 "
+     "--heads 2 "
+     "--train-len 32 --batch 2 --steps 1 --lengths 1x --eval-windows 1 && echo begun",
+     0, "begun"},
     /* A start that failed leaves no run behind: the folder can be used. */
     {"for bad in '--lengths 2x,3x' '--train-len 1000000' '--from absent'; do rm -rf x; $SIA train --out x "
      "--quiet "
@@ -348,6 +367,31 @@ static void test_refusals(void **state) {
     (void)state;
     run_cases(refusals, sizeof refusals / sizeof *refusals, NULL);
     assert_whole("whole");
+}
+
+/* Text without an end, and what comes before the first round of a benchmark: the first signal is heard. */
+static void test_stop_early(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "data generate --words 4000000000 --out endless.txt",
+        "train --out endless --vocabulary 300 --steps 100000000 --batch 1000 --quiet --threads 1",
+        "bench decode --context 16000000 --preset tiny --threads 1",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        pid_t child = start_program(lines[i], 0);
+        siginfo_t ended = {0};
+        sleep_seconds(1);
+        assert_int_equal(kill(child, SIGINT), 0);
+        for (double until = clock_seconds() + 20; !ended.si_pid && clock_seconds() < until;
+             sleep_seconds(0.01))
+            assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+        if (!ended.si_pid) (void)kill(child, SIGKILL);
+        int code = end_program(child);
+        if (code != 130) fail_msg("sia %s: exit code %d: %s", lines[i], code, said_text);
+        must_say("stopped");
+    }
+    assert_int_not_equal(access(in_folder("endless.txt"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("endless/config.json"), F_OK), 0);
 }
 
 /* ------------------------------------------------------------------------------------------ files of models */
@@ -476,15 +520,11 @@ static void test_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_explosion),
-        cmocka_unit_test(test_data),
-        cmocka_unit_test(test_stop_during_validation),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_stop),        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_stop_early),  cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_explosion),
+        cmocka_unit_test(test_data),        cmocka_unit_test(test_stop_during_validation),
         cmocka_unit_test(test_model_files),
     };
     return cmocka_run_group_tests_name("train", tests, prepare, close_command_folder);
