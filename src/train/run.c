@@ -74,11 +74,25 @@ static sia_status is_proof(const char *path, const char *key, bool *proof, sia_e
     return status == SIA_MEMORY ? status : SIA_OK;
 }
 
+/* Whether nothing is there but results that other commands put beside a study, which nothing here touches. */
+static sia_status is_free(const char *folder, bool *free_of_others, sia_error *err) {
+    static const char *const beside[] = {"theory.jsonl", "probe.jsonl", "report.html"};
+    sia_names names;
+    sia_status status = sia_folder_list(folder, &names, err);
+    size_t known = 0;
+    for (size_t i = 0; i < names.count; i++)
+        for (size_t j = 0; j < sizeof beside / sizeof *beside; j++)
+            known += !strcmp(names.list[i], beside[j]);
+    *free_of_others = !status && known == names.count;
+    sia_names_free(&names);
+    return status;
+}
+
 /* A folder with anything else in it is not ours to write to. It is listed before the lock is looked for: one who
  * begins here at the same time makes the lock first, so that what was seen of his is not taken for a person's. */
 static sia_status refuse_others(const char *folder, sia_error *err) {
     bool empty = false, ours = false;
-    sia_status status = sia_folder_empty(folder, &empty, err);
+    sia_status status = is_free(folder, &empty, err);
     if (!status && !empty) status = sia_folder_look(folder, "lock", &ours, err);
     for (size_t i = 0; !status && !empty && !ours && i < sizeof proofs / sizeof *proofs; i++) {
         char *path = sia_path_join(folder, proofs[i].name);

@@ -157,6 +157,19 @@ static void test_others(void **state) {
     }
 }
 
+/* Results that other commands put beside a study do not stand in its way. */
+static void test_beside(void **state) {
+    (void)state;
+    sia_run *run;
+    assert_int_equal(mkdir(in_scratch("beside"), 0777), 0);
+    (void)write_text("beside/theory.jsonl", "{}");
+    (void)write_text("beside/probe.jsonl", "{}");
+    (void)write_text("beside/report.html", "");
+    OK(sia_run_open(&run, in_scratch("beside"), &said));
+    assert_int_equal(count_entries(in_scratch("beside")), 4);
+    sia_run_close(run);
+}
+
 /* ------------------------------------------------------------------------------------------------- the logs */
 
 #define LINE(step) "{\"step\": " step ", \"loss\": 1}\n"
@@ -304,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_refused_changes_nothing),
         cmocka_unit_test(test_folder),
         cmocka_unit_test(test_others),
+        cmocka_unit_test(test_beside),
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_full_disk),
