@@ -254,7 +254,7 @@ static void memory_is_given_back(void **state) {
         if (round == 0) before = (double)pages_held();
     }
     if (before < 0) skip();
-    assert_true(((double)pages_held() - before) * (double)sysconf(_SC_PAGESIZE) < ROUNDS / 2 * least);
+    assert_true(((double)pages_held() - before) * (double)sysconf(_SC_PAGESIZE) < 0.5 * ROUNDS * least);
     free(x);
     sia_attention_destroy(a);
 }

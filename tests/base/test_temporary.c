@@ -39,7 +39,7 @@ static pid_t leave(const char *folder) {
     if (child == 0) {
         char file[300];
         sia_output *out;
-        sia_new_folder made;
+        sia_new_folder made = {.path = ""};
         (void)snprintf(file, sizeof file, "%s/file", folder);
         bool good = !sia_output_open(&out, file, NULL);
         (void)snprintf(file, sizeof file, "%s/one", folder);
