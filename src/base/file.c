@@ -241,17 +241,18 @@ static sia_status open_target(sia_output *out, const char *path, sia_error *err)
     if (exists && S_ISDIR(about.st_mode))
         return sia_fail(err, SIA_FILE, "%s: is a folder, want a file", path);
     /* Without math-errno gcc takes it that strdup leaves errno alone: no memory is said by hand. */
-    out->path = exists ? realpath(path, NULL) : strdup(path);
-    if (!out->path) return exists ? sia_fail_file(err, path) : sia_fail_memory(err, strlen(path), path);
-    if (exists && !S_ISREG(about.st_mode)) {
-        out->fd = sia_fd_open(out->path, O_WRONLY, 0);
+    bool replaced = exists && S_ISREG(about.st_mode);
+    out->path = replaced ? realpath(path, NULL) : strdup(path);
+    if (!out->path) return replaced ? sia_fail_file(err, path) : sia_fail_memory(err, strlen(path), path);
+    if (exists && !replaced) {
+        out->fd = open(out->path, O_WRONLY | O_CLOEXEC); /* a signal ends the wait for who reads a pipe */
         out->terminal = out->fd >= 0 && isatty(out->fd) == 1;
         return out->fd < 0 ? sia_fail_file(err, path) : SIA_OK;
     }
     /* A file that others may not read stays so, from its first moment. */
-    out->fd = sia_temporary_file(out->path, exists ? about.st_mode & 0777 : 0666, &out->temporary);
+    out->fd = sia_temporary_file(out->path, replaced ? about.st_mode & 0777 : 0666, &out->temporary);
     if (out->fd < 0) return sia_fail_file(err, path);
-    if (exists) (void)fchmod(out->fd, about.st_mode & 07777); /* what umask took away */
+    if (replaced) (void)fchmod(out->fd, about.st_mode & 07777); /* what umask took away */
     return SIA_OK;
 }
 

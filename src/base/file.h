@@ -89,8 +89,8 @@ sia_status sia_fail_file(sia_error *err, const char *path);
 typedef struct sia_output sia_output;
 
 /* path "-" is stdout. A path that exists and is no regular file (a pipe, /dev/null) is written in place:
- * there is nothing to replace; on a terminal the text is made harmless (base/harmless.h). A link is
- * followed, and the mode of a file that is replaced is kept. */
+ * there is nothing to replace; on a terminal the text is made harmless (base/harmless.h). A link to
+ * a file that is there is followed, and the mode of a file that is replaced is kept. */
 sia_status sia_output_open(sia_output **out, const char *path, sia_error *err);
 sia_status sia_output_write(sia_output *out, const void *data, size_t bytes, sia_error *err);
 sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format, ...)

@@ -122,7 +122,10 @@ static int make_locked(const char *path, bool folder, unsigned mode, char **name
         }
         int fd = make(*name, folder, mode), cause = errno;
         if (fd >= 0 && is_ours(fd)) return fd;
-        if (fd >= 0) (void)close(fd);
+        if (fd >= 0) {
+            (void)remove(*name);
+            (void)close(fd);
+        }
         free(*name);
         *name = NULL;
         errno = fd >= 0 ? EEXIST : cause;

@@ -25,7 +25,9 @@ sia_status cli_stream_open(cli_stream *in, const char *path, sia_error *err) {
     bool standard = strcmp(path, "-") == 0;
     *in = (cli_stream){.name = standard ? "stdin" : path, .fd = -1, .room = FIRST_ROOM};
     in->total = cli_stream_size(path);
-    in->fd = standard ? STDIN_FILENO : sia_fd_open(path, O_RDONLY, 0);
+    do in->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    while (in->fd < 0 && errno == EINTR && !cli_stopped()); /* a pipe waits for who writes it */
+    if (in->fd < 0 && errno == EINTR) return sia_fail(err, SIA_STOPPED, "stopped");
     if (in->fd < 0) return sia_fail_file(err, path);
     in->bytes = malloc(in->room);
     return in->bytes ? SIA_OK : sia_fail_memory(err, in->room, path);

@@ -266,6 +266,10 @@ static void generate_document(void *context, int64_t task, int worker) {
     char *text = NULL;
     size_t length = 0, count = 0;
     (void)worker;
+    if (g->stopped && g->stopped()) { /* the others need not begin */
+        d->status = sia_fail(&d->error, SIA_STOPPED, "stopped");
+        return;
+    }
     d->status =
         sia_source_document(g->source, (uint64_t)(g->first + task), g->stopped, &text, &length, &d->error);
     if (d->status) return;

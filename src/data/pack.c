@@ -172,6 +172,9 @@ static sia_status for_documents(packer *p, int part, int64_t *count,
 
 static sia_status check_free(const char *folder, sia_error *err) {
     bool there, empty;
+    struct stat about;
+    if (lstat(folder, &about) == 0 && S_ISLNK(about.st_mode)) /* a rename cannot take the place of one */
+        return sia_fail(err, SIA_FILE, "%s: is a link: name the folder itself", folder);
     sia_status status = sia_file_there(folder, &there, err);
     if (status || !there) return status;
     status = sia_folder_empty(folder, &empty, err);

@@ -14,6 +14,7 @@ enum {
     ANSWER = 4096, /* bytes of an answer, at most */
     SLACK = 24,    /* tokens that a wrong answer may have more than the right one */
     ROUND = 4,     /* samples of a thread between two looks at the progress */
+    LONG = 8192,   /* tokens: of longer samples one */
 };
 
 /* ------------------------------------------------------------------------------------------------ scoring */
@@ -149,7 +150,8 @@ static sia_status add_up(const work *w, sia_retrieval_result *result, sia_error 
 
 static sia_status rounds(work *w, int threads, sia_error *err) {
     int ranks = sia_comm_size(w->r->comm);
-    int64_t round = (int64_t)threads * ROUND;
+    /* Between rounds a person who wants it to stop is heard. */
+    int64_t round = w->haystack.length > LONG ? threads : (int64_t)threads * ROUND;
     int64_t samples = (w->r->samples - sia_comm_rank(w->r->comm) + ranks - 1) / ranks;
     for (w->first = 0; w->first < samples; w->first += round) {
         const sia_retrieval *r = w->r;

@@ -45,7 +45,8 @@ typedef struct amount {
 /* What generated_amount can come to. A bound by the run's own settings would not do: runs of a study have the text of
  * the largest of them, and one who writes a description into config.json writes the settings too. */
 static bool is_possible(const amount *a) {
-    return a->words <= VAL_MOST && a->val <= VAL_MOST / a->words && a->train - 1 <= TOKENS_MOST / a->words;
+    return a->words >= WORDS && a->words <= VAL_MOST && a->val <= VAL_MOST / a->words &&
+           a->train - 1 <= TOKENS_MOST / a->words;
 }
 
 static sia_status open_generated(sia_train_data *d, const sia_data_opening *o, sia_error *err) {
@@ -301,6 +302,29 @@ static sia_status refuse_within(const char *folder, const char *file, sia_error 
     return status;
 }
 
+static bool is_listed(const sia_manifest *m, const char *name) {
+    if (!strcmp(name, "data.json") || !strcmp(name, "tokenizer.json")) return true;
+    for (int part = 0; part < SIA_PARTS; part++)
+        for (int64_t i = 0; i < m->parts[part].shard_count; i++)
+            if (!strcmp(name, m->parts[part].shards[i].file)) return true;
+    return false;
+}
+
+/* Whether a folder is a packed text and nothing else. */
+static sia_status is_pack(const char *path, bool *pack, sia_error *err) {
+    sia_manifest manifest;
+    sia_names names;
+    *pack = false;
+    sia_status status = sia_manifest_read(&manifest, path, err);
+    if (status) return status == SIA_MEMORY ? status : SIA_OK;
+    status = sia_folder_list(path, &names, err);
+    *pack = !status;
+    for (size_t i = 0; i < names.count; i++) *pack = *pack && is_listed(&manifest, names.list[i]);
+    sia_names_free(&names);
+    sia_manifest_free(&manifest);
+    return status;
+}
+
 /* A start that was killed may have left its pack, which has data.json from the moment it has its name: nothing refers
  * to it yet. Anything else there is a person's. */
 static sia_status remove_old_pack(const char *path, const sia_data_source *s,
@@ -308,8 +332,8 @@ static sia_status remove_old_pack(const char *path, const sia_data_source *s,
     bool there = false, packed = false, empty = false;
     sia_status status = sia_file_there(path, &there, err);
     if (status || !there) return status;
-    status = sia_folder_look(path, "data.json", &packed, err);
-    if (!status && !packed) status = sia_folder_empty(path, &empty, err);
+    status = sia_folder_empty(path, &empty, err);
+    if (!status && !empty) status = is_pack(path, &packed, err);
     if (!status && empty) return SIA_OK;
     if (!status && !packed)
         status = sia_fail(err, SIA_ARGUMENT,

@@ -20,9 +20,12 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/temporary.h"
+
+#define LOCK_MARK "sia " /* before the number of the process: by this the lock is known as ours */
 
 enum {
-    NUMBER_ROOM = 24,       /* for that of a process, in the lock */
+    NUMBER_ROOM = 32,       /* for both */
     PROOF_MOST = 256 << 20, /* of bytes: lines of a needle study */
 };
 
@@ -53,13 +56,31 @@ static sia_status refuse_links(const char *folder, sia_error *err) {
     return status;
 }
 
-/* Files that a run or a study is known by when its lock was not copied with it, each with a key of its first object:
- * a config.json or a data.json alone is found in folders of all kinds. */
+/* A run or a study is known by one of these, should its lock not have been copied with it. Folders of all kinds have a
+ * config.json: it has to be one that we write. */
+static bool proves_run(json_t *json) {
+    const char *scheme, *kind;
+    json_int_t steps;
+    return json_unpack(json, "{s:{s:s}, s:{s:I}, s:{s:s}}", "model", "scheme", &scheme, "training", "steps",
+                       &steps, "data", "kind", &kind) == 0;
+}
+static bool proves_study(json_t *json) {
+    const char *kind;
+    json_t *model;
+    return json_unpack(json, "{s:{s:{s:o}}, s:{s:s}}", "budget", "settings", "model", &model, "data", "kind",
+                       &kind) == 0;
+}
+static bool proves_needles(json_t *json) {
+    const char *kind;
+    json_t *runs;
+    return json_unpack(json, "{s:s, s:o}", "kind", &kind, "runs", &runs) == 0 && !strcmp(kind, "study");
+}
 static const struct {
-    const char *name, *key;
-} proofs[] = {{"config.json", "training"}, {"study.json", "budget"}, {"needle.jsonl", "study"}};
+    const char *name;
+    bool (*proves)(json_t *first); /* the first object in it */
+} proofs[] = {{"config.json", proves_run}, {"study.json", proves_study}, {"needle.jsonl", proves_needles}};
 
-static sia_status is_proof(const char *path, const char *key, bool *proof, sia_error *err) {
+static sia_status is_proof(const char *path, bool (*proves)(json_t *), bool *proof, sia_error *err) {
     char *text;
     size_t bytes;
     json_t *json = NULL;
@@ -68,42 +89,64 @@ static sia_status is_proof(const char *path, const char *key, bool *proof, sia_e
     status = sia_file_read(path, PROOF_MOST, &text, &bytes, err);
     if (status) return status;
     status = sia_json_parse(&json, text, bytes, JSON_DISABLE_EOF_CHECK, path, err);
-    *proof = json_object_get(json, key) != NULL;
+    *proof = !status && proves(json);
     json_decref(json);
     free(text);
     return status == SIA_MEMORY ? status : SIA_OK;
 }
 
-/* Whether nothing is there but results that other commands put beside a study, which nothing here touches. */
-static sia_status is_free(const char *folder, bool *free_of_others, sia_error *err) {
-    static const char *const beside[] = {"theory.jsonl", "probe.jsonl", "report.html"};
-    sia_names names;
-    sia_status status = sia_folder_list(folder, &names, err);
-    size_t known = 0;
-    for (size_t i = 0; i < names.count; i++)
-        for (size_t j = 0; j < sizeof beside / sizeof *beside; j++)
-            known += !strcmp(names.list[i], beside[j]);
-    *free_of_others = !status && known == names.count;
-    sia_names_free(&names);
-    return status;
+/* The lock of a start that was killed before it wrote config.json. */
+static sia_status is_lock(const char *path, bool *ours, bool *empty, sia_error *err) {
+    char *text;
+    size_t bytes;
+    sia_status status = sia_file_there(path, ours, err);
+    *empty = false;
+    if (status || !*ours) return status;
+    status = sia_file_read(path, PROOF_MOST, &text, &bytes, err);
+    if (status) return status;
+    *ours = bytes > strlen(LOCK_MARK) && strncmp(text, LOCK_MARK, strlen(LOCK_MARK)) == 0;
+    *empty = bytes == 0;
+    free(text);
+    return SIA_OK;
 }
 
-/* A folder with anything else in it is not ours to write to. It is listed before the lock is looked for: one who
- * begins here at the same time makes the lock first, so that what was seen of his is not taken for a person's. */
+/* Whether a name is one that is written, renamed or removed in a folder of ours. */
+static bool is_taken(const char *name) {
+    static const char aside[] = ".tmp-aside";
+    size_t length = strlen(name);
+    if (strncmp(name, "step-", 5) == 0 || sia_temporary_is(name)) return true;
+    if (length >= strlen(aside) && !strcmp(name + length - strlen(aside), aside)) return true;
+    for (int i = 0; i < SIA_RUN_LOGS; i++)
+        if (!strcmp(name, log_names[i])) return true;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (!strcmp(name, other_names[i])) return true;
+    return false;
+}
+
+/* A folder that is not ours may have anything in it, but for names that we would write: those are a person's. It is
+ * listed before the lock is read: one who begins here at the same time makes the lock first, so that what was seen of
+ * his is not taken for a person's. */
 static sia_status refuse_others(const char *folder, sia_error *err) {
-    bool empty = false, ours = false;
-    sia_status status = is_free(folder, &empty, err);
-    if (!status && !empty) status = sia_folder_look(folder, "lock", &ours, err);
-    for (size_t i = 0; !status && !empty && !ours && i < sizeof proofs / sizeof *proofs; i++) {
-        char *path = sia_path_join(folder, proofs[i].name);
-        status =
-            path ? is_proof(path, proofs[i].key, &ours, err) : sia_fail_memory(err, strlen(folder), folder);
+    bool ours = false, empty_lock = false;
+    sia_names names;
+    sia_status status = sia_folder_list(folder, &names, err);
+    const char *taken = NULL;
+    char *path = sia_path_join(folder, "lock");
+    if (!status) status = path ? is_lock(path, &ours, &empty_lock, err) : sia_fail_memory(err, 16, folder);
+    free(path);
+    for (size_t i = 0; !status && !ours && i < sizeof proofs / sizeof *proofs; i++) {
+        path = sia_path_join(folder, proofs[i].name);
+        status = path ? is_proof(path, proofs[i].proves, &ours, err) : sia_fail_memory(err, 16, folder);
         free(path);
     }
-    if (status || empty || ours) return status;
-    return sia_fail(err, SIA_ARGUMENT,
-                    "%s: holds files, and is neither a run nor a study: name a new folder, or an empty one",
-                    folder);
+    for (size_t i = 0; !status && !ours && !taken && i < names.count; i++)
+        if (is_taken(names.list[i]) && !(empty_lock && !strcmp(names.list[i], "lock"))) taken = names.list[i];
+    if (taken)
+        status = sia_fail(err, SIA_ARGUMENT,
+                          "%s/%s: is there, in a folder that is neither a run nor a study: name another",
+                          folder, taken);
+    sia_names_free(&names);
+    return status;
 }
 
 /* For after a failure, which is what is reported: a file that cannot be cut either stays as it is. */
@@ -116,24 +159,21 @@ static void try_cut(int fd, off_t size) {
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (run->lock < 0) return sia_fail_file(err, path);
-    struct stat about;
-    if (fstat(run->lock, &about) != 0) return sia_fail_file(err, path);
-    if (about.st_size >= NUMBER_ROOM)
+    char holder[NUMBER_ROOM] = {0};
+    ssize_t got = pread(run->lock, holder, sizeof holder, 0);
+    if (got < 0) return sia_fail_file(err, path);
+    const char *number = strncmp(holder, LOCK_MARK, strlen(LOCK_MARK)) ? holder : holder + strlen(LOCK_MARK);
+    if (got == sizeof holder || strspn(number, "0123456789") != strlen(number))
         return sia_fail(err, SIA_ARGUMENT, "%s: is no lock of a run: name another folder", path);
     int result;
     do result = flock(run->lock, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EWOULDBLOCK) return sia_fail_file(err, path);
-    if (result != 0) {
-        char holder[NUMBER_ROOM] = {0};
-        ssize_t got = pread(run->lock, holder, sizeof holder - 1, 0);
-        if (got <= 0 || strspn(holder, "0123456789") != (size_t)got)
-            (void)snprintf(holder, sizeof holder, "?");
-        return sia_fail(err, SIA_BUSY, "%s: process %s is at work in this run", run->folder, holder);
-    }
-    char number[NUMBER_ROOM];
-    int length = snprintf(number, sizeof number, "%ld", (long)getpid());
-    if (ftruncate(run->lock, 0) != 0 || pwrite(run->lock, number, (size_t)length, 0) != length)
+    if (result != 0)
+        return sia_fail(err, SIA_BUSY, "%s: process %s is at work in this run", run->folder,
+                        *number ? number : "?");
+    int length = snprintf(holder, sizeof holder, LOCK_MARK "%ld", (long)getpid());
+    if (pwrite(run->lock, holder, (size_t)length, 0) != length || ftruncate(run->lock, length) != 0)
         try_cut(run->lock, 0); /* a full disk: the lock holds without a number */
     return SIA_OK;
 }

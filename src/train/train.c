@@ -414,13 +414,35 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
 }
 
 /* Settings and data: what a run is. */
+/* A study has data and a tokenizer of its own under the same names; and checkpoints without the config.json that they
+ * were made with are not of this run. A start from other weights that was killed has left step 0. */
+static sia_status refuse_old(const char *folder, sia_error *err) {
+    static const char *const studies[] = {"study.json", "compare.jsonl", "needle.jsonl"};
+    for (size_t i = 0; i < sizeof studies / sizeof *studies; i++) {
+        bool there;
+        sia_status status = sia_folder_look(folder, studies[i], &there, err);
+        if (status) return status;
+        if (there)
+            return sia_fail(err, SIA_ARGUMENT, "%s: holds a study: a run needs a folder of its own", folder);
+    }
+    int64_t *steps, count;
+    sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
+    int64_t newest = count ? steps[count - 1] : 0;
+    free(steps);
+    if (!status && newest)
+        status = sia_fail(err, SIA_ARGUMENT, "%s: holds checkpoints, but not the config.json of their run",
+                          folder);
+    return status;
+}
+
 static sia_status begin_first(state *s, bool begun, sia_error *err) {
     const char *folder = s->job->folder;
     if (begun && !s->job->resume)
         return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: want --resume, or another folder",
                         folder);
     s->settings = *s->job->settings;
-    sia_status status = sia_settings_complete(&s->settings, err);
+    sia_status status = begun ? SIA_OK : refuse_old(folder, err);
+    if (!status) status = sia_settings_complete(&s->settings, err);
     if (!status && begun) status = same_settings(s, err);
     if (!status) status = open_data(s, begun, err);
     if (!status && !begun && s->job->data && s->data->tokenizer)

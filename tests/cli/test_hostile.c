@@ -43,6 +43,25 @@ static const command_case cases[] = {
     {"echo the | $SIA generate run --prompt-file /dev/stdin --tokens 3", 0,
      ""}, /* what a person names may be one */
 
+    /* A person's own folder, a study, checkpoints of another run. */
+    {"mkdir -p own/data; echo precious >own/data/notes.txt; cp text.txt own/data; $SIA train "
+     "own/data/text.txt --out own" SMALL "2",
+     2, "own/data: is there, in a folder that is neither a run nor a study"},
+    {"cat own/data/notes.txt && cmp own/data/text.txt text.txt", 0, "precious"},
+    {"cp -r study before; $SIA train text.txt --out study --resume auto" SMALL "2", 2,
+     "study: holds a study: a run needs a folder of its own"},
+    {"diff -r -x lock before study", 0, ""},
+    {"cp -r run steps; rm steps/config.json; $SIA train text.txt --out steps" SMALL "2", 2,
+     "steps: holds checkpoints, but not the config.json of their run"},
+    {"$SIA theory --out both --max-t 100 >/dev/null; $SIA compare text.txt --out both --schemes rope "
+     "--lengths 1x" SMALL "2",
+     0, ""}, /* whichever comes first */
+
+    /* What is not a file is written where it is. */
+    {"$SIA data generate --words 5 --documents 1 --out /dev/stdout | grep -c .", 0, ""},
+    {"mkdir packs; ln -s packs link; $SIA data pack --tokenizer run/tokenizer.json --out link text.txt", 1,
+     "link: is a link"},
+
     /* A file that may not grow, no more descriptors. */
     {"(ulimit -f 4; $SIA data generate --words 100000 --out large.txt)", 1, "large.txt: File too large"},
     {NO_LEFTOVER, 0, ""},

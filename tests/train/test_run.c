@@ -61,22 +61,19 @@ static void test_lock(void **state) {
     sia_run_close(run);
 }
 
-/* What stands in a lock is for the sentence alone: where it is no number of a process, none is told. */
+/* Between the making of a lock and its number, or on a full disk. */
 static void test_lock_without_a_number(void **state) {
     (void)state;
-    static const char *const texts[] = {"", "12a", "one", "-4", "1\n"};
     char *folder = in_scratch("unnamed"), sentence[700];
+    sia_run *run;
+    sia_error err;
     assert_int_equal(mkdir(folder, 0777), 0);
     (void)snprintf(sentence, sizeof sentence, "%s: process ? is at work in this run", folder);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        sia_run *run;
-        sia_error err;
-        int fd = open(write_text("unnamed/lock", texts[i]), O_RDONLY);
-        assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
-        assert_int_equal(sia_run_open(&run, folder, &err), SIA_BUSY);
-        assert_string_equal(err.text, sentence);
-        assert_int_equal(close(fd), 0);
-    }
+    int fd = open(write_text("unnamed/lock", ""), O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(sia_run_open(&run, folder, &err), SIA_BUSY);
+    assert_string_equal(err.text, sentence);
+    assert_int_equal(close(fd), 0);
 }
 
 /* One who is refused changes nothing: the other's temporary files stay. */
@@ -115,24 +112,33 @@ static void test_folder(void **state) {
 /* Where a person's files are, none of them is touched; a run that came without its lock is known by what it holds. */
 static void test_others(void **state) {
     (void)state;
+#define OF_A_RUN \
+    "{\"model\": {\"scheme\": \"rope\"}, \"training\": {\"steps\": 3}, \"data\": {\"kind\": \"shards\"}}"
+#define OF_A_STUDY "{\"budget\": {\"settings\": {\"model\": {}}}, \"data\": {\"kind\": \"packed\"}}"
     static const struct {
-        const char *name, *text, *sentence; /* sentence NULL: it is opened */
+        const char *name, *text;
+        bool taken;
     } cases[] = {
-        {"notes.txt", "mine", "others: holds files, and is neither a run nor a study"},
-        {".hidden", "", "neither a run nor a study"},
-        {"eval.jsonl", "{\"mine\": 1", "neither a run nor a study"},
-        {"tokenizer.json", "{}", "neither a run nor a study"},
-        {"config.json", "{\"model_type\": \"gpt2\"}", "neither a run nor a study"},
-        {"config.json", "[1", "neither a run nor a study"},
-        {"config.json", "", "neither a run nor a study"},
-        {"study.json", "{\"title\": 1}", "neither a run nor a study"},
-        {"needle.jsonl", "{\"kind\": \"pin\"}", "neither a run nor a study"},
-        {"lock", "the key of the house is under the mat", "others/lock: is no lock of a run"},
-        {"lock", "", NULL},
-        {"lock", "12345", NULL},
-        {"config.json", "{\"model\": {}, \"training\": {}}", NULL},
-        {"study.json", "{\"budget\": {}}", NULL},
-        {"needle.jsonl", "{\"kind\": \"study\", \"study\": \"needle\"}\n{\"kind\": \"needle\"}\n", NULL},
+        {"eval.jsonl", "{\"mine\": 1", false},
+        {"tokenizer.json", "{}", false},
+        {"notes.tmp-aside", "mine", false},
+        {"notes.tmp-0123456789ab", "mine", false},
+        {"step-3", "mine", false},
+        {"config.json", "{\"model_type\": \"gpt2\"}", false},
+        {"config.json", "{\"training\": {\"lr\": 1}}", false},
+        {"config.json", "{\"model\": {}, \"training\": {}, \"data\": {}}", false},
+        {"config.json", "[1", false},
+        {"config.json", "", false},
+        {"study.json", "{\"title\": 1}", false},
+        {"study.json", "{\"budget\": 100}", false},
+        {"needle.jsonl", "{\"kind\": \"pin\"}", false},
+        {"lock", "the key of the house is under the mat", false},
+        {"lock", "pid 12 on host", false},
+        {"lock", "12345", false},
+        {"lock", "sia 12345", true},
+        {"config.json", OF_A_RUN, true},
+        {"study.json", OF_A_STUDY, true},
+        {"needle.jsonl", "{\"kind\": \"study\", \"runs\": {}}\n{\"kind\": \"needle\"}\n", true},
     };
     assert_int_equal(mkdir(in_scratch("others"), 0777), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -141,14 +147,17 @@ static void test_others(void **state) {
         char name[64];
         (void)snprintf(name, sizeof name, "others/%s", cases[i].name);
         (void)write_text(name, cases[i].text);
+        (void)write_text("others/notes.txt", "mine");
         (void)write_text("others/x.tmp-0123456789ab", "");
         sia_status status = sia_run_open(&run, in_scratch("others"), &err);
-        assert_int_equal(status, cases[i].sentence ? SIA_ARGUMENT : SIA_OK);
+        if (status != (cases[i].taken ? SIA_OK : SIA_ARGUMENT))
+            fail_msg("%s with %s: %s", cases[i].name, cases[i].text, status ? err.text : "taken");
         assert_int_equal(exists(in_scratch("others/x.tmp-0123456789ab")), status != SIA_OK);
+        assert_file("others/notes.txt", "mine");
         if (status) {
-            assert_sentence(&err, cases[i].sentence);
+            assert_sentence(&err, "is there, in a folder that is neither a run nor a study: name another");
             assert_file(name, cases[i].text);
-            assert_int_equal(count_entries(in_scratch("others")), 2);
+            assert_int_equal(count_entries(in_scratch("others")), 3);
         }
         sia_run_close(run);
         assert_int_equal(unlink(in_scratch(name)), 0);
@@ -157,17 +166,25 @@ static void test_others(void **state) {
     }
 }
 
-/* Results that other commands put beside a study do not stand in its way. */
+/* What has no name of ours does not stand in the way: results of other commands, logs, a volume's own files. */
 static void test_beside(void **state) {
     (void)state;
     sia_run *run;
+    sia_error err;
     assert_int_equal(mkdir(in_scratch("beside"), 0777), 0);
     (void)write_text("beside/theory.jsonl", "{}");
-    (void)write_text("beside/probe.jsonl", "{}");
-    (void)write_text("beside/report.html", "");
+    (void)write_text("beside/slurm.out", "");
+    (void)write_text("beside/.hidden", "");
+    (void)write_text("beside/lock", ""); /* of a start that was killed at its first moment */
     OK(sia_run_open(&run, in_scratch("beside"), &said));
     assert_int_equal(count_entries(in_scratch("beside")), 4);
     sia_run_close(run);
+    /* A lock of someone else's in a run of ours stays his. */
+    (void)write_text("beside/config.json", OF_A_RUN);
+    (void)write_text("beside/lock", "pid 12 on host");
+    assert_int_equal(sia_run_open(&run, in_scratch("beside"), &err), SIA_ARGUMENT);
+    assert_sentence(&err, "beside/lock: is no lock of a run");
+    assert_file("beside/lock", "pid 12 on host");
 }
 
 /* ------------------------------------------------------------------------------------------------- the logs */
