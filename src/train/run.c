@@ -160,8 +160,9 @@ static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (run->lock < 0) return sia_fail_file(err, path);
     char holder[NUMBER_ROOM] = {0};
-    ssize_t got = pread(run->lock, holder, sizeof holder, 0);
-    if (got < 0) return sia_fail_file(err, path);
+    size_t got;
+    sia_status status = sia_fd_read(run->lock, path, NULL, holder, sizeof holder, &got, err);
+    if (status) return status;
     const char *number = strncmp(holder, LOCK_MARK, strlen(LOCK_MARK)) ? holder : holder + strlen(LOCK_MARK);
     if (got == sizeof holder || strspn(number, "0123456789") != strlen(number))
         return sia_fail(err, SIA_ARGUMENT, "%s: is no lock of a run: name another folder", path);

@@ -402,7 +402,8 @@ static int prepare(void **state) {
         (void)write_text(name, lines[i][1]);
     }
     if (mkdir(in_scratch("run"), 0777) != 0) return -1;
-    (void)write_text("run/config.json", "{\"training\": {}}");
+    (void)write_text("run/config.json", "{\"model\": {\"scheme\": \"rope\"}, \"training\": {\"steps\": 3}, "
+                                        "\"data\": {\"kind\": \"shards\"}}");
     tokenizer = small_tokenizer(VOCABULARY);
     OK(sia_settings_preset(&settings, "tiny", &said));
     settings.model.layers = 1;

@@ -325,7 +325,7 @@ static void test_links(void **state) {
         (void)snprintf(name, sizeof name, "theirs/%s", names[i]);
         tree_remove(in_scratch("theirs"));
         assert_int_equal(mkdir(in_scratch("theirs"), 0777), 0);
-        if (i) (void)write_text("theirs/lock", "");
+        if (i) (void)write_text("theirs/lock", "sia 1");
         assert_int_equal(symlink(victim, in_scratch(name)), 0);
         assert_int_equal(sia_run_open(&opened, in_scratch("theirs"), &err), SIA_FILE);
         assert_sentence(&err, "is a link");

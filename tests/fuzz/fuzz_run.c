@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_split(&data, &size, &second, &second_size);
     fuzz_file("config.json", data, size);
     fuzz_file("metrics.jsonl", second, second_size);
-    fuzz_file("lock", (const uint8_t *)"", 0); /* whatever config.json says, it is a run's folder */
+    fuzz_file("lock", (const uint8_t *)"sia 1", 5); /* whatever config.json says, it is a run's folder */
     if (sia_train_config_read(fuzz_folder(), &settings, &description, &err)) {
         fuzz_sentence(&err);
     } else {

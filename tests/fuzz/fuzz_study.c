@@ -286,7 +286,7 @@ static void make_needle(void) {
     own_line = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(line);
     if (!own_line || mkdir(in_folder("needle", path), 0777) != 0) abort();
-    fuzz_file("needle/lock", (const uint8_t *)"", 0);
+    fuzz_file("needle/lock", (const uint8_t *)"sia 1", 5);
     fuzz_file("needle/needle.jsonl", (const uint8_t *)own_line, strlen(own_line));
     if (needle(&err) != SIA_FILE) give_up(&err); /* it goes on, and finds no tokenizer.json */
 }
@@ -300,7 +300,7 @@ static void make_study(void) {
     (void)atexit(remove_all);
     for (int i = 0; i < SHARD_TOKENS; i++) shard[SHARD_HEAD + i] = i ? (uint16_t)i : 50256;
     if (mkdir(in_folder("compare", text), 0777) != 0) abort();
-    fuzz_file("compare/lock", (const uint8_t *)"", 0); /* it is a folder of ours */
+    fuzz_file("compare/lock", (const uint8_t *)"sia 1", 5); /* it is a folder of ours */
     fuzz_file("compare/text.bin", (const uint8_t *)shard, sizeof shard);
     if (compare(in_folder("compare/text.bin", text), stop, &err) != SIA_STOPPED) give_up(&err);
     for (int seed = 0; seed < SEEDS; seed++)

@@ -47,7 +47,8 @@ static const command_case cases[] = {
     {"$SIA needle si --out x --samples 0", 2, "--samples 0"},
     {"$SIA needle si --out x --steps 3 --warmup 4", 2, "warm"},
     /* A study from someone else does not make us write elsewhere; what a person names may be a link. */
-    {"mkdir -p theirs victim && : >theirs/lock && ln -s ../victim theirs/si && $SIA needle si --out theirs "
+    {"mkdir -p theirs victim && printf 'sia 1' >theirs/lock && ln -s ../victim theirs/si && $SIA needle si "
+     "--out theirs "
      "--resume "
      "--quiet " QUICK,
      1, "theirs/si: is a link: want a file of the folder itself, or none"},

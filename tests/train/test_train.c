@@ -347,8 +347,8 @@ static const command_case refusals[] = {
      "'train --resume=auto --out p'; do "
      "$SIA $how p/data/book.txt --quiet --steps 1; test $? = 2 || exit 9; done; "
      "$SIA needle whole --out p; test $? = 2 || exit 9; diff -r p q && echo untouched",
-     0, "p: holds files, and is neither a run nor a study: name a new folder, or an empty one\nuntouched"},
-    {"rm -rf p q; mkdir -p p/data; cp text.txt p/data/book.txt; : > p/lock; $SIA train --out p "
+     0, "is there, in a folder that is neither a run nor a study: name another\nuntouched"},
+    {"rm -rf p q; mkdir -p p/data; cp text.txt p/data/book.txt; printf 'sia 1' > p/lock; $SIA train --out p "
      "p/data/book.txt "
      "--quiet --steps 1; test $? = 2 && cmp text.txt p/data/book.txt",
      0, "p/data: holds files that are no packed text"},
