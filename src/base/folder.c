@@ -42,8 +42,10 @@ static sia_status append_name(sia_names *names, size_t *room, const char *name, 
         names->list = list;
         *room = larger;
     }
-    names->list[names->count] = strdup(name);
-    return names->list[names->count] ? (names->count++, SIA_OK) : sia_fail_memory(err, strlen(name), name);
+    char *copy = strdup(name);
+    if (!copy) return sia_fail_memory(err, strlen(name), name);
+    names->list[names->count++] = copy;
+    return SIA_OK;
 }
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
