@@ -4,7 +4,6 @@
  * and how its text is made, in figures. */
 #include "cli/commands.h"
 
-#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,6 @@
  * Finds the files, looks whether they are text, and cuts them into documents: see inputs.h. */
 #include "data/inputs.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,8 +3,6 @@
  * Text to shards: see pack.h. */
 #include "data/pack.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

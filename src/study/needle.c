@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/path.h"

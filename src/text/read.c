@@ -8,13 +8,10 @@
  * concern batches) is not looked at. */
 #include "text/tokenizer.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"

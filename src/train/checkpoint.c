@@ -5,7 +5,6 @@
  * leaves one file of two, or a part of one, under a name that counts. */
 #include "train/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * Whole reports: from sample folders and from hostile ones. What the page says is checked against numbers
  * that were worked out by hand. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
