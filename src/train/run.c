@@ -154,7 +154,7 @@ static void try_cut(int fd, off_t size) {
     if (ftruncate(fd, size) != 0) errno = 0;
 }
 
-/* The holder's number is in the file for the sentence alone; it is the lock that counts, and the file stays
+/* The mark and the holder's number are in the file for the look and the sentence; it is the lock that counts, and the file stays
  * for ever: one who removed it could hold the lock of a file that is gone. */
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);

@@ -31,8 +31,8 @@ typedef enum sia_run_log {
 } sia_run_log;
 
 /* Opens a folder for writing, and makes it, and those above it, where they are absent. Refused are one in which a
- * name that is written to is a link, and one with files in it that is no run and no study: what is there may be all
- * that a person has of it. Takes the lock, which is the first file in a folder of ours and ends with the process
+ * name that is written to is a link, and one that is no run and no study but has such a name in it: that is a
+ * person's. Takes the lock, which is the first file in a folder of ours and ends with the process
  * however that ends; then removes what a killed process left: temporary names, and the part of a line at the end of a
  * log. */
 sia_status sia_run_open(sia_run **run, const char *folder, sia_error *err);
