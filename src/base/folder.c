@@ -223,17 +223,22 @@ static sia_status put_back(const char *aside, sia_error *err) {
     return status;
 }
 
+static bool is_aside(const char *name) {
+    size_t length = strlen(name), ending = strlen(ASIDE);
+    return length > ending && strcmp(name + length - ending, ASIDE) == 0;
+}
+
+bool sia_folder_is_leftover(const char *name) { return is_aside(name) || sia_temporary_is(name); }
+
 sia_status sia_folder_clean(const char *path, sia_error *err) {
     sia_names names; /* all first: what is removed while it is listed may hide others */
     sia_status status = sia_folder_list(path, &names, err);
     for (size_t i = 0; !status && i < names.count; i++) {
-        const char *name = names.list[i], *ending = strstr(name, ASIDE);
-        bool aside = ending && ending != name && ending[strlen(ASIDE)] == 0;
-        if (!aside && !sia_temporary_is(name)) continue;
-        char *whole = sia_path_join(path, name);
+        if (!sia_folder_is_leftover(names.list[i])) continue;
+        char *whole = sia_path_join(path, names.list[i]);
         if (!whole)
             status = sia_fail_memory(err, strlen(path), path);
-        else if (aside)
+        else if (is_aside(whole))
             status = put_back(whole, err);
         else
             sia_temporary_remove(whole);

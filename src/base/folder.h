@@ -59,6 +59,7 @@ sia_status sia_folder_remove(const char *path, sia_error *err);
 /* Removes from a folder what processes that were killed left there: temporary names of files and folders.
  * Only for one who holds the lock of the folder: one that stands aside comes back. */
 sia_status sia_folder_clean(const char *path, sia_error *err);
+bool sia_folder_is_leftover(const char *name); /* a name that it takes for one */
 
 /* Waits until the names in a folder are on the disk. */
 sia_status sia_folder_sync(const char *path, sia_error *err);

@@ -20,7 +20,6 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "base/temporary.h"
 
 #define LOCK_MARK "sia " /* before the number of the process: by this the lock is known as ours */
 
@@ -112,10 +111,7 @@ static sia_status is_lock(const char *path, bool *ours, bool *empty, sia_error *
 
 /* Whether a name is one that is written, renamed or removed in a folder of ours. */
 static bool is_taken(const char *name) {
-    static const char aside[] = ".tmp-aside";
-    size_t length = strlen(name);
-    if (strncmp(name, "step-", 5) == 0 || sia_temporary_is(name)) return true;
-    if (length >= strlen(aside) && !strcmp(name + length - strlen(aside), aside)) return true;
+    if (strncmp(name, "step-", 5) == 0 || sia_folder_is_leftover(name)) return true;
     for (int i = 0; i < SIA_RUN_LOGS; i++)
         if (!strcmp(name, log_names[i])) return true;
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
