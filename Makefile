@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 BUILD := build/$(PRESET)
 
 # Debian packages: to build, to test.
-PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas-dev libjansson-dev libpcre2-dev libcmocka-dev \
+PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas0 libjansson-dev libpcre2-dev libcmocka-dev \
   libopenmpi-dev openmpi-bin
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
 DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrind libclang-rt-14-dev

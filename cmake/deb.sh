@@ -53,6 +53,7 @@ Architecture: $architecture
 Maintainer: The sia authors
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Depends: $depends
+Recommends: libopenblas0
 Suggests: libjansson-dev, libpcre2-dev
 Description: scale-invariant attention for language models on CPUs
  Attention that is trained on short contexts and works on long ones, as fused

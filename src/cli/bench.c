@@ -5,7 +5,6 @@
  * which memory is read. All run on the same threads as the attention that is compared with them. */
 #include "cli/bench.h"
 
-#include <cblas.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/threads.h"
+#include "cli/blas.h"
 #include "cli/progress.h"
 #include "cli/show.h"
 #include "kernel/kernel.h"
@@ -146,8 +146,7 @@ static void sgemm_task(void *context, int64_t task, int worker) {
     (void)worker;
     const cli_roofs *roofs = context;
     float *a = roofs->matrices + task * SGEMM_FLOATS, *b = a + SGEMM_A, *c = b + SGEMM_B;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, CLI_SGEMM_M, CLI_SGEMM_N, CLI_SGEMM_K, 1, a,
-                CLI_SGEMM_K, b, CLI_SGEMM_N, 0, c, CLI_SGEMM_N);
+    cli_blas_get()->multiply(CLI_SGEMM_M, CLI_SGEMM_N, CLI_SGEMM_K, a, b, c);
 }
 
 double cli_sgemm_seconds(const cli_roofs *roofs, int threads) {
@@ -228,7 +227,6 @@ sia_status cli_roofs_create(cli_roofs **out, int threads, bool sgemm, size_t rea
     roofs->threads = threads;
     calibrate_peak(roofs);
     if (sgemm) {
-        openblas_set_num_threads(1); /* our threads own the parallelism */
         int64_t floats = (int64_t)threads * SGEMM_FLOATS;
         roofs->matrices = sia_pages_map((size_t)floats * sizeof(float));
         if (!roofs->matrices) return sia_fail_memory(err, (size_t)floats * sizeof(float), "matrices");

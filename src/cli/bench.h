@@ -48,7 +48,7 @@ int cli_word_list(const cli_args *args, const char *name, char *room, size_t roo
 typedef struct cli_roofs cli_roofs;
 
 /* Room for up to `threads` threads; for matrix products where they are wanted; for passes over read_bytes of
- * memory, which no cache should hold (0: none). */
+ * memory, which no cache should hold (0: none). sgemm only where there is cli_blas_get(). */
 sia_status cli_roofs_create(cli_roofs **roofs, int threads, bool sgemm, size_t read_bytes, sia_error *err);
 void cli_roofs_destroy(cli_roofs *roofs);
 
@@ -57,8 +57,7 @@ void cli_roofs_destroy(cli_roofs *roofs);
 double cli_fma_seconds(const cli_roofs *roofs, int threads);
 double cli_fma_operations(const cli_roofs *roofs, int threads);
 
-/* One product of CLI_SGEMM_M x _N x _K in OpenBLAS on each of `threads` threads, called single-threaded:
- * seconds. */
+/* One product of CLI_SGEMM_M x _N x _K in OpenBLAS on each of `threads` threads: seconds. */
 enum { CLI_SGEMM_M = 1024, CLI_SGEMM_N = 768, CLI_SGEMM_K = 768 };
 double cli_sgemm_seconds(const cli_roofs *roofs, int threads);
 

@@ -4,12 +4,12 @@
  * over the rounds; a fraction or a ratio is taken within each round first. */
 #include "cli/bench_attention.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/threads.h"
+#include "cli/blas.h"
 #include "cli/machine.h"
 
 /* ---------------------------------------------------------------------------------------------- figures */
@@ -136,13 +136,7 @@ sia_status bench_print_json(const bench *b, sia_error *err) {
 void bench_print_machine(const bench *b, bool to_stderr) {
     FILE *stream = to_stderr ? stderr : stdout;
     fprintf(stream, "sia %s   kernels %s   compiler %s   ", sia_version(), sia_isa(), CLI_COMPILER);
-    /* "OpenBLAS 0.3.21 and a dozen words of how it was built" */
-    if (b->set.wanted[OP_SGEMM]) {
-        const char *blas = openblas_get_config(), *end = strchr(blas, ' ');
-        end = end ? strchr(end + 1, ' ') : NULL;
-        fprintf(stream, "%.*s (%s), one thread a call   ", end ? (int)(end - blas) : (int)strlen(blas), blas,
-                openblas_get_corename());
-    }
+    if (b->set.wanted[OP_SGEMM]) fprintf(stream, "%s, one thread a call   ", cli_blas_get()->name);
     fprintf(stream, "processors %d\n", sia_threads_available());
 }
 

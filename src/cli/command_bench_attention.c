@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "cli/blas.h"
 #include "cli/bench_attention.h"
 
+/* sgemm only where OpenBLAS is installed; that it is not is an error only for who asked. */
 static int read_ops(const cli_args *args, bench_settings *set) {
     char room[128];
     const char *words[CLI_MAX_LIST];
@@ -22,6 +24,10 @@ static int read_ops(const cli_args *args, bench_settings *set) {
             return cli_usage(args, "--ops %s: want some of fma_peak, sgemm, read, forward, backward, decode",
                              words[i]);
         set->wanted[op] = true;
+    }
+    if (set->wanted[OP_SGEMM] && !cli_blas_get()) {
+        if (cli_given(args, "ops")) return cli_usage(args, "--ops sgemm: OpenBLAS is not installed");
+        set->wanted[OP_SGEMM] = false;
     }
     return code;
 }

@@ -3,9 +3,9 @@
  * What the tables say, and the help screens, in 80 columns. */
 #include "cli/describe.h"
 
-#include <cblas.h>
 #include <string.h>
 
+#include "cli/blas.h"
 #include "cli/layout.h"
 #include "cli/machine.h"
 #include "comm/comm_mpi.h"
@@ -211,10 +211,7 @@ void cli_print_group(FILE *stream, const char *first_word) {
 }
 
 void cli_print_version(void) {
-    /* "OpenBLAS 0.3.21 and a dozen words of how it was built" */
-    const char *blas = openblas_get_config();
-    size_t name = strcspn(blas, " ");
-    if (blas[name]) name += 1 + strcspn(blas + name + 1, " ");
-    printf("sia %s\ncompiler  %s\nkernels   %s\nBLAS      %.*s (%s)\nMPI       %s\n", sia_version(),
-           CLI_COMPILER, sia_isa(), (int)name, blas, openblas_get_corename(), sia_mpi_library());
+    const cli_blas *blas = cli_blas_get();
+    printf("sia %s\ncompiler  %s\nkernels   %s\nBLAS      %s\nMPI       %s\n", sia_version(), CLI_COMPILER,
+           sia_isa(), blas ? blas->name : "not installed (for sia bench attention)", sia_mpi_library());
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/blas.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* cblas_sgemm, with the numbers that its enums have in every CBLAS. */
+enum { ROW_MAJOR = 101, NOT_TRANSPOSED = 111 };
+typedef void sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                   const float *a, int a_row, const float *b, int b_row, float beta, float *c, int c_row);
+typedef char *text(void);
+
+static sgemm *library_sgemm;
+
+static void multiply(int m, int n, int k, const float *a, const float *b, float *c) {
+    library_sgemm(ROW_MAJOR, NOT_TRANSPOSED, NOT_TRANSPOSED, m, n, k, 1, a, k, b, n, 0, c, n);
+}
+
+/* config: "OpenBLAS 0.3.21 and a dozen words of how it was built". */
+static void name_it(cli_blas *blas, const char *config, const char *core) {
+    size_t length = strcspn(config, " ");
+    if (config[length]) length += 1 + strcspn(config + length + 1, " ");
+    (void)snprintf(blas->name, sizeof blas->name, "%.*s (%s)", (int)length, config, core);
+}
+
+static bool load(cli_blas *blas) {
+    /* Read while it is loaded: no threads of its own. Ours own the parallelism. */
+    if (setenv("OPENBLAS_NUM_THREADS", "1", 1)) return false;
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    text *config = (text *)dlsym(library, "openblas_get_config");
+    text *core = (text *)dlsym(library, "openblas_get_corename");
+    library_sgemm = (sgemm *)dlsym(library, "cblas_sgemm");
+    if (!config || !core || !library_sgemm) return false;
+    name_it(blas, config(), core());
+    blas->multiply = multiply;
+    return true;
+}
+
+const cli_blas *cli_blas_get(void) {
+    static cli_blas blas;
+    static bool tried, loaded;
+    if (!tried) loaded = load(&blas);
+    tried = true;
+    return loaded ? &blas : NULL;
+}
