@@ -146,6 +146,28 @@ sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, si
     return SIA_OK;
 }
 
+static int fsync_retry(int fd) {
+    int result;
+    do result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t count, size_t offset,
+                           sia_error *err) {
+    for (size_t done = 0; done < count;) {
+        ssize_t n = pwrite(fd, (const char *)bytes + done, count - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, name);
+        done += (size_t)n;
+    }
+    return SIA_OK;
+}
+
+sia_status sia_fd_sync(int fd, const char *name, sia_error *err) {
+    return fsync_retry(fd) == 0 ? SIA_OK : sia_fail_file(err, name);
+}
+
 /* The room for a first try: a regular file in one piece (and one byte to see its end), anything else by
  * doubling. */
 static size_t first_room(int fd, size_t limit) {
@@ -329,23 +351,7 @@ sia_status sia_output_printf(sia_output *out, sia_error *err, const char *format
 
 sia_status sia_output_patch(sia_output *out, size_t offset, const void *data, size_t bytes, sia_error *err) {
     sia_status status = flush(out, true, err);
-    const char *from = data;
-    while (!status && bytes) {
-        ssize_t n = pwrite(out->fd, from, bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return sia_fail_file(err, out->path);
-        from += n;
-        offset += (size_t)n;
-        bytes -= (size_t)n;
-    }
-    return status;
-}
-
-static int fsync_retry(int fd) {
-    int result;
-    do result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result;
+    return status ? status : sia_fd_write_at(out->fd, out->path, data, bytes, offset, err);
 }
 
 /* The rename itself is on the disk only when its folder is. A folder that cannot be opened or synced (some
@@ -364,7 +370,7 @@ sia_status sia_output_commit(sia_output *out, sia_error *err) {
     sia_status status = flush(out, true, err);
     if (!status && out->temporary) {
         /* The descriptor stays open until after the rename: it holds the lock of the temporary name. */
-        if (fsync_retry(out->fd) != 0) status = sia_fail_file(err, out->path);
+        status = sia_fd_sync(out->fd, out->path, err);
         if (!status && rename(out->temporary, out->path) != 0) status = sia_fail_file(err, out->path);
         if (!status) {
             free(out->temporary);

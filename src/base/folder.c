@@ -109,21 +109,25 @@ static sia_status sync_parent(const char *path, sia_error *err) {
 /* ------------------------------------------------------------------------------------------------- removing */
 
 sia_status sia_folder_remove(const char *path, sia_error *err) {
+    int fd = sia_fd_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd < 0) return sia_fail_file(err, path);
     char *temporary = sia_temporary_name(path);
-    if (!temporary) return sia_fail_memory(err, strlen(path), path);
-    sia_status status = rename(path, temporary) == 0 ? SIA_OK : sia_fail_file(err, path);
-    /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
-    if (!status) (void)sync_parent(path, NULL);
-    if (!status) sia_tree_remove(temporary);
+    sia_status status = temporary ? SIA_OK : sia_fail_memory(err, strlen(path), path);
+    if (!status && rename(path, temporary) != 0) status = sia_fail_file(err, path);
+    if (!status) {
+        /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
+        (void)sync_parent(path, NULL);
+        sia_temporary_drop(temporary, fd);
+    } else {
+        (void)close(fd);
+    }
     free(temporary);
     return status;
 }
 
-/* The descriptor goes first: the removal needs one, and there may be no other. */
 void sia_folder_abandon(sia_new_folder *made) {
     if (!made->path) return;
-    (void)close(made->fd);
-    sia_tree_remove(made->path);
+    sia_temporary_drop(made->path, made->fd);
     free(made->path);
     made->path = NULL;
 }

@@ -239,8 +239,7 @@ static int run(const cli_args *args) {
     if (sia_folder_look(out, "config.json", &holds_run, &err)) return cli_fail(&err);
     if (holds_run) return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
     bool there; /* rather now than after all is trained */
-    if (sia_folder_there(out, &there, &err) || (there && sia_link_refuse(out, "report.html", &err)))
-        return cli_fail(&err);
+    if (sia_folder_there(out, &there, &err) || (there && sia_report_refuse(out, &err))) return cli_fail(&err);
     if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
     int refused = cli_refuse_runs(args);
     if (!refused) refused = refuse_schemes(args);

@@ -102,7 +102,9 @@ static int run(const cli_args *args) {
         return cli_usage(args, "want --val or --val-fraction, not both");
     sia_error err;
     sia_tokenizer *tokenizer;
-    sia_inputs inputs[SIA_PARTS] = {{.stopped = cli_stopped}, {.stopped = cli_stopped}};
+    const char *out = cli_text(args, "out");
+    sia_inputs inputs[SIA_PARTS] = {{.stopped = cli_stopped, .output = out},
+                                    {.stopped = cli_stopped, .output = out}};
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
     if (sia_tokenizer_open(&tokenizer, cli_text(args, "tokenizer"), &err)) return cli_fail(&err);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "cli/options.h"
@@ -14,7 +16,17 @@ static void on_lost_page(int number) {
     _exit(CLI_FAILED);
 }
 
+/* A file that we open must not get the number of a stdin, stdout or stderr that is closed: what is printed would go into it.
+ * So the number is taken, in a way in which it cannot be used: who prints to a stdout that is closed hears of it. */
+static bool take_closed_numbers(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv) {
+    if (!take_closed_numbers()) return CLI_FAILED;
     (void)signal(SIGBUS, on_lost_page);
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow further is an error of write */
     return cli_main(argc, argv);

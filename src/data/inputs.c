@@ -97,13 +97,50 @@ static sia_status add_stdin(sia_inputs *inputs, bool skip, sia_error *err) {
 
 static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int depth, sia_error *err);
 
+struct sia_folder_id {
+    dev_t device;
+    ino_t number;
+};
+
+static bool same_folder(struct sia_folder_id a, struct sia_folder_id b) {
+    return a.device == b.device && a.number == b.number;
+}
+
+static bool is_output(const sia_inputs *inputs, struct sia_folder_id id) {
+    struct stat about;
+    return inputs->output && stat(inputs->output, &about) == 0 &&
+           same_folder(id, (struct sia_folder_id){about.st_dev, about.st_ino});
+}
+
+/* Links among folders can make ever more ways to one: *again if it was gone through already. */
+static sia_status follow_link(sia_inputs *inputs, const char *path, struct sia_folder_id id, bool *again,
+                              sia_error *err) {
+    struct stat about;
+    *again = false;
+    if (lstat(path, &about) != 0) return sia_fail_file(err, path);
+    if (!S_ISLNK(about.st_mode)) return SIA_OK;
+    for (size_t i = 0; i < inputs->linked_count && !*again; i++) *again = same_folder(inputs->linked[i], id);
+    if (*again) return SIA_OK;
+    size_t bytes = (inputs->linked_count + 1) * sizeof *inputs->linked;
+    struct sia_folder_id *larger = realloc(inputs->linked, bytes);
+    if (!larger) return sia_fail_memory(err, bytes, path);
+    inputs->linked = larger;
+    larger[inputs->linked_count++] = id;
+    return SIA_OK;
+}
+
 static sia_status add_folder(sia_inputs *inputs, const char *folder, bool skip, int depth, sia_error *err) {
     enum { DEEPEST = 64 };
     sia_names names;
     if (depth > DEEPEST) return sia_fail(err, SIA_FILE, "%s: more than %d folders deep", folder, DEEPEST);
     sia_status status = sia_folder_list(folder, &names, err);
     for (size_t i = 0; !status && i < names.count; i++) {
-        if (names.list[i][0] == '.') continue; /* hidden */
+        if (names.list[i][0] == '.' || sia_folder_is_leftover(names.list[i]))
+            continue; /* hidden, unfinished */
+        if (inputs->stopped && inputs->stopped()) {
+            status = sia_fail(err, SIA_STOPPED, "stopped");
+            break;
+        }
         char *path = sia_path_join(folder, names.list[i]);
         status = path ? add_path(inputs, path, skip, depth + 1, err)
                       : sia_fail_memory(err, strlen(folder), folder);
@@ -116,8 +153,15 @@ static sia_status add_folder(sia_inputs *inputs, const char *folder, bool skip, 
 static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int depth, sia_error *err) {
     struct stat info;
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
-    return S_ISDIR(info.st_mode) ? add_folder(inputs, path, skip, depth, err)
-                                 : add_file(inputs, path, skip, err);
+    if (!S_ISDIR(info.st_mode)) return add_file(inputs, path, skip, err);
+    struct sia_folder_id id = {info.st_dev, info.st_ino};
+    bool again = false;
+    if (is_output(inputs, id)) {
+        if (depth) return SIA_OK;
+        return sia_fail(err, SIA_ARGUMENT, "%s: is what is written to: name the texts in it", path);
+    }
+    sia_status status = depth ? follow_link(inputs, path, id, &again, err) : SIA_OK;
+    return status || again ? status : add_folder(inputs, path, skip, depth, err);
 }
 
 sia_status sia_inputs_add(sia_inputs *inputs, const char *path, bool skip, sia_error *err) {
@@ -135,6 +179,7 @@ void sia_inputs_free(sia_inputs *inputs) {
         free(inputs->list[i].held);
     }
     free(inputs->list);
+    free(inputs->linked);
     *inputs = (sia_inputs){0};
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The text files that a person names: files, folders (gone through recursively, in the order of the bytes
- * of their names; names that start with a dot are left out), "-" for stdin. And the documents in a text.
+ * of their names; names that start with a dot are left out, and those of files that are still being made),
+ * "-" for stdin. And the documents in a text.
  *
  *     sia_inputs inputs = {0};
  *     sia_inputs_add(&inputs, "books", skip, &err);
@@ -27,7 +28,10 @@ typedef struct sia_inputs {
     int64_t count;
     int64_t bytes;        /* of all */
     int64_t skipped;      /* files that could not be used, and were to be left out */
-    sia_stopped *stopped; /* asked while stdin is read; NULL: nobody stops it */
+    sia_stopped *stopped; /* asked while folders are listed and stdin is read; NULL: nobody stops it */
+    const char *output;   /* the folder that is written to, which is no text, wherever it lies; NULL: none */
+    struct sia_folder_id *linked; /* folders that links led to: each is gone through once */
+    size_t linked_count;
 } sia_inputs;
 
 /* Adds what path names; a folder without a file is an error. Each file is looked at: an empty one and a

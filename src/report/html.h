@@ -45,6 +45,9 @@ void sia_data_csv(const sia_data *data, sia_page *out);
 
 /* ------------------------------------------------------------------------------------------------ page */
 
+/* In the head of a page: by this it is known as ours. */
+#define SIA_HTML_MARK "<meta name=\"generator\" content=\"sia\">"
+
 void sia_html_open(sia_page *page, const char *title);
 void sia_html_close(sia_page *page);
 

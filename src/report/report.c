@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the folders and puts the parts of the page together. */
+#define _GNU_SOURCE
 #include "report/report.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/path.h"
 #include "report/sections.h"
 
@@ -146,6 +148,26 @@ static sia_status compose(const inputs *in, const char *title, sia_page *page, s
     return failed ? sia_fail_memory(err, page->room, "the report") : SIA_OK;
 }
 
+sia_status sia_report_refuse(const char *where, sia_error *err) {
+    enum { HEAD = 4096 }; /* of bytes: where its mark is */
+    sia_map map;
+    bool there = false, ours = false;
+    sia_status status = sia_link_refuse(where, "report.html", err);
+    if (!status) status = sia_folder_look(where, "report.html", &there, err);
+    if (status || !there) return status;
+    char *path = sia_path_join(where, "report.html");
+    status = path ? sia_map_open(&map, path, err) : sia_fail_memory(err, strlen(where), where);
+    if (!status) {
+        size_t head = map.size < HEAD ? map.size : HEAD;
+        ours = memmem(map.bytes, head, SIA_HTML_MARK, strlen(SIA_HTML_MARK)) != NULL;
+        sia_map_close(&map);
+        if (!ours)
+            status = sia_fail(err, SIA_ARGUMENT, "%s: is there, and no report of sia's: rename it", path);
+    }
+    free(path);
+    return status;
+}
+
 sia_status sia_report_write_titled(const char *const *folders, int count, const char *out, const char *title,
                                    sia_error *err) {
     if (!folders || count < 1 || count > SIA_REPORT_FOLDERS)
@@ -158,7 +180,7 @@ sia_status sia_report_write_titled(const char *const *folders, int count, const 
     if (!status) status = compose(in, title, &page, err);
     char *path = out ? strdup(out) : sia_path_join(folders[0], "report.html");
     if (!status && !path) status = sia_fail_memory(err, 64, "the report");
-    if (!status && !out) status = sia_link_refuse(folders[0], "report.html", err);
+    if (!status && !out) status = sia_report_refuse(folders[0], err);
     if (!status) status = sia_file_replace(path, page.bytes, page.size, err);
     free(path);
     sia_page_free(&page);

@@ -372,7 +372,8 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
 
 static sia_status prepare_text(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
                                const char *folder, const sia_settings *settings, sia_error *err) {
-    sia_inputs inputs[SIA_PARTS] = {{.stopped = s->stopped}, {.stopped = s->stopped}};
+    sia_inputs inputs[SIA_PARTS] = {{.stopped = s->stopped, .output = folder},
+                                    {.stopped = s->stopped, .output = folder}};
     sia_status status = SIA_OK;
     for (int i = 0; !status && i < s->count; i++)
         status = sia_inputs_add(&inputs[SIA_PART_TRAIN], s->paths[i], true, err);

@@ -20,6 +20,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/temporary.h"
 
 #define LOCK_MARK "sia " /* before the number of the process: by this the lock is known as ours */
 
@@ -30,7 +31,8 @@ enum {
 
 struct sia_run {
     char *folder;
-    int lock; /* -1: not held */
+    int lock;   /* -1: not held */
+    bool begun; /* the lock was made now: the folder was not ours before */
     struct {
         char *path;
         int fd; /* -1: not opened yet, so that a run without evaluation has no empty file */
@@ -109,8 +111,10 @@ static sia_status is_lock(const char *path, bool *ours, bool *empty, sia_error *
     return SIA_OK;
 }
 
-/* Whether a name is one that is written, renamed or removed in a folder of ours. */
+/* Whether a name is one that is written, renamed or removed in a folder of ours, and that a person may have chosen: a
+ * temporary name nobody chooses. */
 static bool is_taken(const char *name) {
+    if (sia_temporary_is(name)) return false;
     if (strncmp(name, "step-", 5) == 0 || sia_folder_is_leftover(name)) return true;
     for (int i = 0; i < SIA_RUN_LOGS; i++)
         if (!strcmp(name, log_names[i])) return true;
@@ -150,14 +154,40 @@ static void try_cut(int fd, off_t size) {
     if (ftruncate(fd, size) != 0) errno = 0;
 }
 
-/* The mark and the holder's number are in the file for the look and the sentence; it is the lock that counts, and the file stays
- * for ever: one who removed it could hold the lock of a file that is gone. */
+/* What is written in place must not be a file outside of the folder as well. */
+static sia_status refuse_other_names(int fd, const char *path, sia_error *err) {
+    struct stat about;
+    if (fstat(fd, &about) != 0) return sia_fail_file(err, path);
+    return about.st_nlink < 2
+               ? SIA_OK
+               : sia_fail(err, SIA_FILE,
+                          "%s: has a second name (a hard link), under which it would change as "
+                          "well: want a copy",
+                          path);
+}
+
+/* The first line of a folder of ours has to be on the disk before anything else: by it the folder is known should the
+ * power fail. For one that is known already a full disk is no hindrance: the lock holds without a number. */
+static sia_status write_holder(sia_run *run, const char *path, sia_error *err) {
+    char holder[NUMBER_ROOM];
+    size_t length = (size_t)snprintf(holder, sizeof holder, LOCK_MARK "%ld", (long)getpid());
+    sia_status status = sia_fd_write_at(run->lock, path, holder, length, 0, err);
+    if (!status && ftruncate(run->lock, (off_t)length) != 0) status = sia_fail_file(err, path);
+    if (!status && run->begun) status = sia_fd_sync(run->lock, path, err);
+    if (!status || run->begun) return status;
+    try_cut(run->lock, 0);
+    return SIA_OK;
+}
+
+/* The mark and the holder's number are in the file for the look and the sentence; it is the lock that counts. */
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
+    struct stat held, named;
     run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
     if (run->lock < 0) return sia_fail_file(err, path);
     char holder[NUMBER_ROOM] = {0};
     size_t got;
     sia_status status = sia_fd_read(run->lock, path, NULL, holder, sizeof holder, &got, err);
+    if (!status) status = refuse_other_names(run->lock, path, err);
     if (status) return status;
     const char *number = strncmp(holder, LOCK_MARK, strlen(LOCK_MARK)) ? holder : holder + strlen(LOCK_MARK);
     if (got == sizeof holder || strspn(number, "0123456789") != strlen(number))
@@ -169,10 +199,25 @@ static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     if (result != 0)
         return sia_fail(err, SIA_BUSY, "%s: process %s is at work in this run", run->folder,
                         *number ? number : "?");
-    int length = snprintf(holder, sizeof holder, LOCK_MARK "%ld", (long)getpid());
-    if (pwrite(run->lock, holder, (size_t)length, 0) != length || ftruncate(run->lock, length) != 0)
-        try_cut(run->lock, 0); /* a full disk: the lock holds without a number */
-    return SIA_OK;
+    /* One who failed to begin removed it meanwhile: what is held is a file that is gone. */
+    if (fstat(run->lock, &held) != 0) return sia_fail_file(err, path);
+    if (stat(path, &named) != 0 || held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+        return sia_fail(err, SIA_BUSY, "%s: another process was at work in this run: try again", run->folder);
+    run->begun = got == 0;
+    return write_holder(run, path, err);
+}
+
+/* A start that failed before anything was written leaves no sign that the folder is ours. */
+static void give_back(const sia_run *run) {
+    sia_names names;
+    if (sia_folder_list(run->folder, &names, NULL)) return;
+    bool used = false;
+    for (size_t i = 0; i < names.count; i++)
+        used = used || (is_taken(names.list[i]) && strcmp(names.list[i], "lock") != 0);
+    char *lock = used ? NULL : sia_path_join(run->folder, "lock");
+    if (lock) (void)unlink(lock);
+    free(lock);
+    sia_names_free(&names);
 }
 
 /* A process that was killed while it wrote a line left the start of it. */
@@ -181,11 +226,15 @@ static sia_status cut_partial_line(const char *path, sia_error *err) {
     bool there;
     sia_status status = sia_file_there(path, &there, err);
     if (status || !there) return status;
-    status = sia_map_open(&map, path, err);
+    int fd;
+    status = sia_map_open_kept(&map, &fd, path, err);
     if (status) return status;
+    status = refuse_other_names(fd, path, err);
+    (void)close(fd);
     size_t whole = map.size, size = map.size;
     while (whole && map.bytes[whole - 1] != '\n') whole--;
     sia_map_close(&map);
+    if (status) return status;
     if (whole != size && truncate(path, (off_t)whole) != 0) status = sia_fail_file(err, path);
     return status;
 }
@@ -229,6 +278,7 @@ void sia_run_close(sia_run *run) {
         if (run->logs[i].fd >= 0) (void)close(run->logs[i].fd);
         free(run->logs[i].path);
     }
+    if (run->begun) give_back(run);
     if (run->lock >= 0) (void)close(run->lock);
     free(run->folder);
     free(run);

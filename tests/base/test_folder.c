@@ -70,13 +70,14 @@ static void test_refusals(void **state) {
 /* What is removed, what stays, what comes back. */
 static void test_clean(void **state) {
     (void)state;
-    static const char *const leftovers[] = {"a.json.tmp-0123456789ab", "x.tmp-000000000000"},
+    static const char *const leftovers[] = {"a.json.tmp-ghijklmnopqr", "x.tmp-gggggggggggg"},
                              *const others[] = {"a.json",
-                                                "a.tmp-0123456789a",
-                                                "a.tmp-0123456789abc",
-                                                "a.tmp-0123456789aB",
-                                                ".tmp-0123456789ab",
-                                                "tmp-0123456789ab"};
+                                                "a.tmp-ghijklmnopq",
+                                                "a.tmp-ghijklmnopqrs",
+                                                "a.tmp-ghijklmnopqR",
+                                                "a.tmp-202611161620",
+                                                ".tmp-ghijklmnopqr",
+                                                "tmp-ghijklmnopqr"};
     enum { LEFTOVERS = sizeof leftovers / sizeof *leftovers, OTHERS = sizeof others / sizeof *others };
     char name[200];
     assert_int_equal(mkdir(in_scratch("clean"), 0777), 0);
@@ -84,9 +85,9 @@ static void test_clean(void **state) {
         (void)snprintf(name, sizeof name, "clean/%s", i < LEFTOVERS ? leftovers[i] : others[i - LEFTOVERS]);
         (void)write_text(name, "");
     }
-    make("clean/step.tmp-aaaaaaaaaaaa", "half");
-    make("clean/step.tmp-aaaaaaaaaaaa/deep", "half");
-    assert_int_equal(symlink(in_scratch("clean/a.json"), in_scratch("clean/step.tmp-aaaaaaaaaaaa/link")), 0);
+    make("clean/step.tmp-vvvvvvvvvvvv", "half");
+    make("clean/step.tmp-vvvvvvvvvvvv/deep", "half");
+    assert_int_equal(symlink(in_scratch("clean/a.json"), in_scratch("clean/step.tmp-vvvvvvvvvvvv/link")), 0);
     make("clean/gone.tmp-aside", "old"); /* killed between the renames */
     make("clean/both.tmp-aside", "old"); /* killed behind them */
     make("clean/both", "new");

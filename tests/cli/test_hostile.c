@@ -55,9 +55,55 @@ static const command_case cases[] = {
     {"diff -r -x lock before study", 0, ""},
     {"cp -r run steps; rm steps/config.json; $SIA train text.txt --out steps" SMALL "2", 2,
      "steps: holds checkpoints, but not the config.json of their run"},
-    {"$SIA theory --out both --max-t 100 >/dev/null; $SIA compare text.txt --out both --schemes rope "
+    {"$SIA theory --out both --max-t 1000 >/dev/null; $SIA compare text.txt --out both --schemes rope "
      "--lengths 1x" SMALL "2",
      0, ""}, /* whichever comes first */
+
+    {"mkdir typed; $SIA train typo.txt --out typed" SMALL "2; ls -A typed", 0, "typo.txt: No such file"},
+    {"rmdir typed", 0, ""}, /* nothing is in it that would make it ours */
+    {"mkdir thesis; echo mine >thesis/report.html; $SIA compare text.txt --out thesis --schemes rope "
+     "--lengths "
+     "1x" SMALL "2",
+     2, "thesis/report.html: is there, and no report of sia's: rename it"},
+    {"$SIA theory --out thesis --max-t 1000 >/dev/null && $SIA report thesis", 2, "no report of sia's"},
+    {"cat thesis/report.html", 0, "mine"},
+    {"$SIA report thesis --out thesis/report.html && $SIA report thesis && grep -c Gaussian "
+     "thesis/report.html",
+     0, ""}, /* who names it means it */
+    {"cp run/metrics.jsonl run/metrics.jsonl.tmp-202611161620 && $SIA train --out run --resume --quiet && rm "
+     "run/*.tmp-*",
+     0, ""}, /* a copy with a date */
+
+    /* A folder of texts into which is written: what is ours is no text. */
+    {"mkdir -p texts/packed.tmp-ghijklmnopqr; cp text.txt texts; cp run/data/data.json texts/*.tmp-*; for "
+     "from "
+     "in text.txt texts; do $SIA data pack --tokenizer run/tokenizer.json --out texts/packed $from && mv "
+     "texts/packed $from.packed || exit; done; cmp text.txt.packed/train_000000.bin "
+     "texts.packed/train_000000.bin && ls texts",
+     0, "text.txt"}, /* what a killed process left of it */
+    {"cd texts && $SIA train . --out inside" SMALL "2", 0, ""},
+    {"cmp texts/inside/data/train_000000.bin run/data/train_000000.bin", 0, ""},
+    {"rm -r texts/inside/config.json texts/inside/step*; cd texts && $SIA train . --out inside" SMALL
+     "2 && cmp inside/data/train_000000.bin ../run/data/train_000000.bin",
+     0, ""}, /* of a start that was killed */
+    {"$SIA train texts --out texts" SMALL "2", 2, "texts: is what is written to: name the texts in it"},
+    /* Links that make ever more ways to one folder. */
+    {"mkdir ways; cp text.txt ways; for i in 1 2 3 4 5 6 7 8 9; do mkdir ways/$i; for n in a b c d e f g h; "
+     "do ln -s ../$((i % 9 + 1)) ways/$i/$n; done; done; timeout -k 1 60 $SIA data pack --tokenizer "
+     "run/tokenizer.json --out once ways && cmp once/train_000000.bin text.txt.packed/train_000000.bin",
+     0, ""},
+
+    /* Closed descriptors: what is printed goes into no file. */
+    {"$SIA train text.txt --out closed --vocabulary 262 --layers 1 --width 16 --heads 1 --train-len 16 "
+     "--batch "
+     "2 --threads 1 --steps 2 <&- 2>&- && diff -r -x lock -x metrics.jsonl -x config.json run closed && $SIA "
+     "train --resume --out closed --quiet",
+     0, ""},
+    {"$SIA eval closed --lengths 1x --record >&-", 1, "stdout"},
+    {"$SIA data generate --words 1000 --out a.txt <&- >&- 2>&-; $SIA data generate --words 1000 --out b.txt "
+     "&& "
+     "cmp a.txt b.txt",
+     0, ""},
 
     /* What is not a file is written where it is. */
     {"$SIA data generate --words 5 --documents 1 --out /dev/stdout | grep -c .", 0, ""},

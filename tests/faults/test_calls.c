@@ -182,7 +182,7 @@ static sia_status runs(sia_error *err) {
         (void)snprintf(names[i], sizeof names[i], "t%d", i);
         entries[i] = (sia_tensor_entry){names[i], &numbers[i], 1, {1}};
     }
-    (void)close(open(in_scratch("run/x.tmp-0123456789ab"), O_WRONLY | O_CREAT, 0600));
+    (void)close(open(in_scratch("run/x.tmp-ghijklmnopqr"), O_WRONLY | O_CREAT, 0600));
     (void)unlink(in_scratch("run/lock")); /* it is known by its config.json */
     sia_status status = sia_run_open(&run, folder, err);
     TRY(sia_checkpoint_save(run, 1, &table, &table, &pair, 1, 1, err));
@@ -340,7 +340,7 @@ static void listing_ends_early(void **state) {
     sia_run *run;
     int64_t *steps, count;
     assert_int_equal(mkdir(in_scratch("listed"), 0777), 0);
-    (void)write_text("listed/notes.tmp-0123456789ab", "");
+    (void)write_text("listed/notes.tmp-ghijklmnopqr", "");
     char *inputs_path = write_text("listed.txt", "Some words to pack, and more of them.\n");
     sia_inputs inputs = {0};
     OK(sia_inputs_add(&inputs, inputs_path, false, &said));

@@ -255,10 +255,10 @@ static void links(void **state) {
     const command_case cases[] = {
         {"$SIA compare --out theirs --schemes rope " FEW "&& rm -r theirs/runs/rope-seed0 && : "
          ">theirs/compare.jsonl && "
-         "mkdir -p victim/keep.tmp-0123456789ab && ln -s ../../victim theirs/runs/rope-seed0 && "
+         "mkdir -p victim/keep.tmp-ghijklmnopqr && ln -s ../../victim theirs/runs/rope-seed0 && "
          "$SIA compare --out theirs --schemes rope " FEW,
          1, "theirs/runs/rope-seed0: is a link: want a file of the folder itself, or none"},
-        {"ls victim", 0, "keep.tmp-0123456789ab\n"},
+        {"ls victim", 0, "keep.tmp-ghijklmnopqr\n"},
         {"rm -r theirs/runs && ln -s ../victim theirs/runs && $SIA compare --out theirs --schemes rope " FEW,
          1, "theirs/runs: is a link"},
         {"ls victim | wc -l", 0, "1\n"},

@@ -81,14 +81,14 @@ static void test_refused_changes_nothing(void **state) {
     (void)state;
     sia_run *run, *second;
     OK(sia_run_open(&run, in_scratch("busy"), &said));
-    (void)write_text("busy/x.tmp-0123456789ab", "");
+    (void)write_text("busy/x.tmp-ghijklmnopqr", "");
     (void)write_text("busy/metrics.jsonl", "{\"step\": 1");
     assert_int_equal(sia_run_open(&second, in_scratch("busy"), NULL), SIA_BUSY);
-    assert_true(exists(in_scratch("busy/x.tmp-0123456789ab")));
+    assert_true(exists(in_scratch("busy/x.tmp-ghijklmnopqr")));
     assert_file("busy/metrics.jsonl", "{\"step\": 1");
     sia_run_close(run);
     OK(sia_run_open(&run, in_scratch("busy"), &said));
-    assert_false(exists(in_scratch("busy/x.tmp-0123456789ab")));
+    assert_false(exists(in_scratch("busy/x.tmp-ghijklmnopqr")));
     assert_file("busy/metrics.jsonl", "");
     sia_run_close(run);
 }
@@ -122,7 +122,6 @@ static void test_others(void **state) {
         {"eval.jsonl", "{\"mine\": 1", false},
         {"tokenizer.json", "{}", false},
         {"notes.tmp-aside", "mine", false},
-        {"notes.tmp-0123456789ab", "mine", false},
         {"step-3", "mine", false},
         {"config.json", "{\"model_type\": \"gpt2\"}", false},
         {"config.json", "{\"training\": {\"lr\": 1}}", false},
@@ -148,11 +147,11 @@ static void test_others(void **state) {
         (void)snprintf(name, sizeof name, "others/%s", cases[i].name);
         (void)write_text(name, cases[i].text);
         (void)write_text("others/notes.txt", "mine");
-        (void)write_text("others/x.tmp-0123456789ab", "");
+        (void)write_text("others/x.tmp-ghijklmnopqr", "");
         sia_status status = sia_run_open(&run, in_scratch("others"), &err);
         if (status != (cases[i].taken ? SIA_OK : SIA_ARGUMENT))
             fail_msg("%s with %s: %s", cases[i].name, cases[i].text, status ? err.text : "taken");
-        assert_int_equal(exists(in_scratch("others/x.tmp-0123456789ab")), status != SIA_OK);
+        assert_int_equal(exists(in_scratch("others/x.tmp-ghijklmnopqr")), status != SIA_OK);
         assert_file("others/notes.txt", "mine");
         if (status) {
             assert_sentence(&err, "is there, in a folder that is neither a run nor a study: name another");
@@ -161,7 +160,7 @@ static void test_others(void **state) {
         }
         sia_run_close(run);
         assert_int_equal(unlink(in_scratch(name)), 0);
-        (void)unlink(in_scratch("others/x.tmp-0123456789ab"));
+        (void)unlink(in_scratch("others/x.tmp-ghijklmnopqr"));
         (void)unlink(in_scratch("others/lock"));
     }
 }
@@ -176,15 +175,63 @@ static void test_beside(void **state) {
     (void)write_text("beside/slurm.out", "");
     (void)write_text("beside/.hidden", "");
     (void)write_text("beside/lock", ""); /* of a start that was killed at its first moment */
+    (void)write_text("beside/data.tmp-ghijklmnopqr",
+                     ""); /* or later, when the disk had been too full for a lock */
     OK(sia_run_open(&run, in_scratch("beside"), &said));
     assert_int_equal(count_entries(in_scratch("beside")), 4);
     sia_run_close(run);
+    assert_int_equal(count_entries(in_scratch("beside")), 3); /* nothing was begun: the folder is not ours */
     /* A lock of someone else's in a run of ours stays his. */
     (void)write_text("beside/config.json", OF_A_RUN);
     (void)write_text("beside/lock", "pid 12 on host");
     assert_int_equal(sia_run_open(&run, in_scratch("beside"), &err), SIA_ARGUMENT);
     assert_sentence(&err, "beside/lock: is no lock of a run");
     assert_file("beside/lock", "pid 12 on host");
+}
+
+/* A start that fails leaves no lock, by which what a person puts there later would be taken for ours; one that wrote
+ * something does. */
+static void test_given_back(void **state) {
+    (void)state;
+    sia_run *run;
+    sia_error err;
+    OK(sia_run_open(&run, in_scratch("given/back"), &said));
+    assert_true(exists(in_scratch("given/back/lock")));
+    sia_run_close(run);
+    assert_int_equal(count_entries(in_scratch("given/back")), 0);
+    (void)write_text("given/back/eval.jsonl", "mine");
+    assert_int_equal(sia_run_open(&run, in_scratch("given/back"), &err), SIA_ARGUMENT);
+    assert_int_equal(count_entries(in_scratch("given/back")), 1);
+    OK(sia_run_open(&run, in_scratch("given"), &said));
+    OK(sia_run_append(run, SIA_RUN_EVAL, "{}", &said));
+    sia_run_close(run);
+    assert_true(exists(in_scratch("given/lock")));
+    OK(sia_run_open(&run, in_scratch("given"), &said));
+    sia_run_close(run);
+    assert_true(exists(in_scratch("given/lock")));
+}
+
+/* What is written in place is no file that has a name elsewhere too. */
+static void test_second_names(void **state) {
+    (void)state;
+    static const char *const written[] = {"metrics.jsonl", "eval.jsonl", "lock"};
+    assert_int_equal(mkdir(in_scratch("hard"), 0777), 0);
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        sia_run *run;
+        sia_error err;
+        char name[64], there[300];
+        bool lock = strcmp(written[i], "lock") == 0;
+        (void)write_text("hard/config.json", OF_A_RUN);
+        (void)write_text("notes", lock ? "" : "first\nlast, without an end");
+        (void)snprintf(name, sizeof name, "hard/%s", written[i]);
+        (void)snprintf(there, sizeof there, "%s", in_scratch(name));
+        (void)unlink(in_scratch("hard/lock"));
+        assert_int_equal(link(in_scratch("notes"), there), 0);
+        assert_int_equal(sia_run_open(&run, in_scratch("hard"), &err), SIA_FILE);
+        assert_sentence(&err, "has a second name (a hard link)");
+        assert_file("notes", lock ? "" : "first\nlast, without an end");
+        assert_int_equal(unlink(there), 0);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- the logs */
@@ -214,12 +261,12 @@ static void test_rewind(void **state) {
         {LINE("1") "[3]\n", 1, NULL, "metrics.jsonl: line 2: want a JSON object"},
         {LINE("1") "{\"step\": \n", 1, NULL, "metrics.jsonl: line 2: want a JSON object"},
     };
+    assert_int_equal(mkdir(in_scratch("rewind"), 0777), 0);
+    (void)write_text("rewind/lock", "sia 12345");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sia_run *run;
         sia_error err = {0};
         char wanted[1000];
-        OK(sia_run_open(&run, in_scratch("rewind"), &said));
-        sia_run_close(run);
         (void)write_text("rewind/metrics.jsonl", cases[i].before);
         OK(sia_run_open(&run, in_scratch("rewind"), &said));
         sia_status status = sia_run_rewind(run, cases[i].step, &err);
@@ -335,6 +382,8 @@ int main(void) {
         cmocka_unit_test(test_folder),
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_second_names),
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_full_disk),
