@@ -115,6 +115,7 @@ struct cli_roofs {
     float *memory;
     size_t read_bytes;
     float *matrices; /* a, b, c for each thread */
+    const cli_blas *blas;
     int threads;
 };
 
@@ -146,7 +147,7 @@ static void sgemm_task(void *context, int64_t task, int worker) {
     (void)worker;
     const cli_roofs *roofs = context;
     float *a = roofs->matrices + task * SGEMM_FLOATS, *b = a + SGEMM_A, *c = b + SGEMM_B;
-    cli_blas_get()->multiply(CLI_SGEMM_M, CLI_SGEMM_N, CLI_SGEMM_K, a, b, c);
+    roofs->blas->multiply(CLI_SGEMM_M, CLI_SGEMM_N, CLI_SGEMM_K, a, b, c);
 }
 
 double cli_sgemm_seconds(const cli_roofs *roofs, int threads) {
@@ -227,6 +228,7 @@ sia_status cli_roofs_create(cli_roofs **out, int threads, bool sgemm, size_t rea
     roofs->threads = threads;
     calibrate_peak(roofs);
     if (sgemm) {
+        roofs->blas = cli_blas_get();
         int64_t floats = (int64_t)threads * SGEMM_FLOATS;
         roofs->matrices = sia_pages_map((size_t)floats * sizeof(float));
         if (!roofs->matrices) return sia_fail_memory(err, (size_t)floats * sizeof(float), "matrices");

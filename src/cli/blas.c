@@ -43,7 +43,9 @@ static bool load(cli_blas *blas) {
 const cli_blas *cli_blas_get(void) {
     static cli_blas blas;
     static bool tried, loaded;
-    if (!tried) loaded = load(&blas);
-    tried = true;
+    if (!tried) {
+        tried = true;
+        loaded = load(&blas);
+    }
     return loaded ? &blas : NULL;
 }

@@ -147,7 +147,7 @@ static int exchange_for_link(const char *first, const char *folder, const char *
 /* Removing goes into no folder but those that it found: names are those of the victim's files. */
 static void test_exchanged_for_a_link(void **state) {
     (void)state;
-    char first[512], folder[512], away[512], victim[512], name[64];
+    char first[1024], folder[1024], away[1024], victim[1024], name[64];
     assert_int_equal(mkdir(in_scratch("victim"), 0777), 0);
     assert_int_equal(mkdir(in_scratch("tree"), 0777), 0);
     assert_int_equal(mkdir(in_scratch("tree/sub"), 0777), 0);
@@ -173,7 +173,7 @@ static void test_exchanged_for_a_link(void **state) {
 /* A tree deeper than we would ever make is left, and nothing overflows. */
 static void test_deep(void **state) {
     (void)state;
-    char path[1024] = "deep";
+    char path[256] = "deep";
     for (int i = 0; i < 100; i++) {
         assert_int_equal(mkdir(in_scratch(path), 0777), 0);
         (void)snprintf(path + strlen(path), sizeof path - strlen(path), "/d");

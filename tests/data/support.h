@@ -39,7 +39,7 @@ static inline int scratch_destroy(void **state) {
 
 /* A path in the scratch folder; good until eight more were asked for. */
 static inline char *in_scratch(const char *name) {
-    static char paths[8][512];
+    static char paths[8][1024];
     static int turn;
     char *path = paths[turn++ % 8];
     (void)snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
