@@ -45,6 +45,10 @@ sia_status sia_file_there(const char *path, bool *there, sia_error *err) {
     return *there || errno == ENOENT || errno == ENOTDIR ? SIA_OK : sia_fail_file(err, path);
 }
 
+bool sia_same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 sia_status sia_link_refuse(const char *folder, const char *name, sia_error *err) {
     struct stat about;
     int fd = sia_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);

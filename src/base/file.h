@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "sia.h"
 
@@ -75,6 +76,9 @@ sia_status sia_fd_sync(int fd, const char *name, sia_error *err);
 /* Whether there is something of this name. What could not be looked at (no memory, a broken disk) is an
  * error, not absent. */
 sia_status sia_file_there(const char *path, bool *there, sia_error *err);
+
+/* Whether both describe one file or folder. */
+bool sia_same_file(const struct stat *a, const struct stat *b);
 
 /* Fails for a name in a folder, which a person named without naming it, that is a link, a pipe or a device: a
  * folder from someone else must not make us write elsewhere. */

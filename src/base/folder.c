@@ -110,17 +110,19 @@ static sia_status sync_parent(const char *path, sia_error *err) {
 
 sia_status sia_folder_remove(const char *path, sia_error *err) {
     int fd = sia_fd_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (fd < 0) return sia_fail_file(err, path);
+    bool folder = fd >= 0 || (errno != ENOTDIR && errno != ELOOP); /* else a link, which goes as such */
+    if (folder && fd < 0) return sia_fail_file(err, path);
     char *temporary = sia_temporary_name(path);
     sia_status status = temporary ? SIA_OK : sia_fail_memory(err, strlen(path), path);
     if (!status && rename(path, temporary) != 0) status = sia_fail_file(err, path);
-    if (!status) {
-        /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
-        (void)sync_parent(path, NULL);
+    /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
+    if (!status) (void)sync_parent(path, NULL);
+    if (!status && folder)
         sia_temporary_drop(temporary, fd);
-    } else {
+    else if (!status)
+        sia_tree_remove(temporary);
+    else if (folder)
         (void)close(fd);
-    }
     free(temporary);
     return status;
 }

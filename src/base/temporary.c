@@ -103,8 +103,7 @@ void sia_tree_remove(const char *path) {
 /* Ours is emptied by the descriptor that we have: there may be no other. */
 void sia_temporary_drop(const char *name, int fd) {
     struct stat made, named;
-    if (fstat(fd, &made) == 0 && lstat(name, &named) == 0 && made.st_ino == named.st_ino &&
-        made.st_dev == named.st_dev) {
+    if (fstat(fd, &made) == 0 && lstat(name, &named) == 0 && sia_same_file(&made, &named)) {
         empty_folder(fd, 0);
         (void)rmdir(name);
     } else {

@@ -29,8 +29,8 @@ void sia_temporary_remove(const char *name);
  * it; or nothing, when it was renamed. Closes the descriptor. */
 void sia_temporary_drop(const char *name, int fd);
 
-/* Removes a file, or a folder and all in it. Links are removed, not followed, also when another process puts one in the
- * place of a folder meanwhile. What cannot be removed stays. */
+/* Removes a file, or a folder and all in it. No link is followed, not even one that another process puts in the place of a
+ * folder meanwhile. What cannot be removed stays. */
 void sia_tree_remove(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * OpenBLAS, which `sia bench attention` is compared with and nothing else uses. It is loaded when it is asked for: where it is not
+ * OpenBLAS, which `sia bench attention` is compared with and `sia --version` names; nothing else uses it. It is loaded when it is asked for: where it is not
  * installed all else works, and what it does when it is loaded (it starts threads, each with 128 MB of addresses) nobody else pays. */
 #ifndef SIA_CLI_BLAS_H
 #define SIA_CLI_BLAS_H

@@ -97,35 +97,23 @@ static sia_status add_stdin(sia_inputs *inputs, bool skip, sia_error *err) {
 
 static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int depth, sia_error *err);
 
-struct sia_folder_id {
-    dev_t device;
-    ino_t number;
-};
-
-static bool same_folder(struct sia_folder_id a, struct sia_folder_id b) {
-    return a.device == b.device && a.number == b.number;
+static bool is_output(const sia_inputs *inputs, const struct stat *about) {
+    struct stat output;
+    return inputs->output && stat(inputs->output, &output) == 0 && sia_same_file(about, &output);
 }
 
-static bool is_output(const sia_inputs *inputs, struct sia_folder_id id) {
-    struct stat about;
-    return inputs->output && stat(inputs->output, &about) == 0 &&
-           same_folder(id, (struct sia_folder_id){about.st_dev, about.st_ino});
-}
-
-/* Links among folders can make ever more ways to one: *again if it was gone through already. */
-static sia_status follow_link(sia_inputs *inputs, const char *path, struct sia_folder_id id, bool *again,
-                              sia_error *err) {
-    struct stat about;
-    *again = false;
-    if (lstat(path, &about) != 0) return sia_fail_file(err, path);
-    if (!S_ISLNK(about.st_mode)) return SIA_OK;
-    for (size_t i = 0; i < inputs->linked_count && !*again; i++) *again = same_folder(inputs->linked[i], id);
-    if (*again) return SIA_OK;
-    size_t bytes = (inputs->linked_count + 1) * sizeof *inputs->linked;
-    struct sia_folder_id *larger = realloc(inputs->linked, bytes);
-    if (!larger) return sia_fail_memory(err, bytes, path);
-    inputs->linked = larger;
-    larger[inputs->linked_count++] = id;
+/* Links can make any number of ways to one folder, and circles: each is gone through once. */
+static sia_status enter(sia_inputs *inputs, const char *folder, const struct stat *about, bool *first,
+                        sia_error *err) {
+    *first = true;
+    for (size_t i = 0; i < inputs->entered_count && *first; i++)
+        *first = inputs->entered[i].device != about->st_dev || inputs->entered[i].number != about->st_ino;
+    if (!*first) return SIA_OK;
+    size_t bytes = (inputs->entered_count + 1) * sizeof *inputs->entered;
+    sia_entered *larger = realloc(inputs->entered, bytes);
+    if (!larger) return sia_fail_memory(err, bytes, folder);
+    inputs->entered = larger;
+    larger[inputs->entered_count++] = (sia_entered){about->st_dev, about->st_ino};
     return SIA_OK;
 }
 
@@ -154,19 +142,19 @@ static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int 
     struct stat info;
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
     if (!S_ISDIR(info.st_mode)) return add_file(inputs, path, skip, err);
-    struct sia_folder_id id = {info.st_dev, info.st_ino};
-    bool again = false;
-    if (is_output(inputs, id)) {
+    if (is_output(inputs, &info)) {
         if (depth) return SIA_OK;
         return sia_fail(err, SIA_ARGUMENT, "%s: is what is written to: name the texts in it", path);
     }
-    sia_status status = depth ? follow_link(inputs, path, id, &again, err) : SIA_OK;
-    return status || again ? status : add_folder(inputs, path, skip, depth, err);
+    bool first;
+    sia_status status = enter(inputs, path, &info, &first, err);
+    return status || !first ? status : add_folder(inputs, path, skip, depth, err);
 }
 
 sia_status sia_inputs_add(sia_inputs *inputs, const char *path, bool skip, sia_error *err) {
     if (strcmp(path, "-") == 0) return add_stdin(inputs, skip, err);
     int64_t before = inputs->count + inputs->skipped;
+    inputs->entered_count = 0;
     sia_status status = add_path(inputs, path, skip, 0, err);
     if (!status && inputs->count + inputs->skipped == before)
         status = sia_fail(err, SIA_FILE, "%s: no text in it", path);
@@ -179,7 +167,7 @@ void sia_inputs_free(sia_inputs *inputs) {
         free(inputs->list[i].held);
     }
     free(inputs->list);
-    free(inputs->linked);
+    free(inputs->entered);
     *inputs = (sia_inputs){0};
 }
 

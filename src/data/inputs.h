@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/file.h"
 #include "sia.h"
@@ -23,6 +24,11 @@ typedef struct sia_input {
     size_t size;
 } sia_input;
 
+typedef struct sia_entered {
+    dev_t device;
+    ino_t number;
+} sia_entered;
+
 typedef struct sia_inputs {
     sia_input *list;
     int64_t count;
@@ -30,8 +36,8 @@ typedef struct sia_inputs {
     int64_t skipped;      /* files that could not be used, and were to be left out */
     sia_stopped *stopped; /* asked while folders are listed and stdin is read; NULL: nobody stops it */
     const char *output;   /* the folder that is written to, which is no text, wherever it lies; NULL: none */
-    struct sia_folder_id *linked; /* folders that links led to: each is gone through once */
-    size_t linked_count;
+    sia_entered *entered; /* the folders of the path at hand, each of which is gone through once */
+    size_t entered_count;
 } sia_inputs;
 
 /* Adds what path names; a folder without a file is an error. Each file is looked at: an empty one and a

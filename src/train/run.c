@@ -32,7 +32,8 @@ enum {
 struct sia_run {
     char *folder;
     int lock;   /* -1: not held */
-    bool begun; /* the lock was made now: the folder was not ours before */
+    bool known; /* the folder was ours before */
+    bool made;  /* the lock was made now, and is held */
     struct {
         char *path;
         int fd; /* -1: not opened yet, so that a run without evaluation has no empty file */
@@ -96,15 +97,19 @@ static sia_status is_proof(const char *path, bool (*proves)(json_t *), bool *pro
     return status == SIA_MEMORY ? status : SIA_OK;
 }
 
-/* The lock of a start that was killed before it wrote config.json. */
+/* The lock of a start that was killed before it wrote config.json; empty, or absent, when that came at once. */
 static sia_status is_lock(const char *path, bool *ours, bool *empty, sia_error *err) {
     char *text;
     size_t bytes;
     sia_status status = sia_file_there(path, ours, err);
-    *empty = false;
+    *empty = !*ours;
     if (status || !*ours) return status;
     status = sia_file_read(path, PROOF_MOST, &text, &bytes, err);
-    if (status) return status;
+    if (status) { /* it may have been taken away meanwhile, by one who failed to begin here */
+        sia_status look = sia_file_there(path, ours, NULL);
+        *empty = !look && !*ours;
+        return *empty ? SIA_OK : status;
+    }
     *ours = bytes > strlen(LOCK_MARK) && strncmp(text, LOCK_MARK, strlen(LOCK_MARK)) == 0;
     *empty = bytes == 0;
     free(text);
@@ -126,7 +131,7 @@ static bool is_taken(const char *name) {
 /* A folder that is not ours may have anything in it, but for names that we would write: those are a person's. It is
  * listed before the lock is read: one who begins here at the same time makes the lock first, so that what was seen of
  * his is not taken for a person's. */
-static sia_status refuse_others(const char *folder, sia_error *err) {
+static sia_status refuse_others(const char *folder, bool *known, sia_error *err) {
     bool ours = false, empty_lock = false;
     sia_names names;
     sia_status status = sia_folder_list(folder, &names, err);
@@ -146,6 +151,7 @@ static sia_status refuse_others(const char *folder, sia_error *err) {
                           "%s/%s: is there, in a folder that is neither a run nor a study: name another",
                           folder, taken);
     sia_names_free(&names);
+    *known = ours;
     return status;
 }
 
@@ -154,43 +160,52 @@ static void try_cut(int fd, off_t size) {
     if (ftruncate(fd, size) != 0) errno = 0;
 }
 
-/* What is written in place must not be a file outside of the folder as well. */
-static sia_status refuse_other_names(int fd, const char *path, sia_error *err) {
-    struct stat about;
-    if (fstat(fd, &about) != 0) return sia_fail_file(err, path);
-    return about.st_nlink < 2
-               ? SIA_OK
-               : sia_fail(err, SIA_FILE,
-                          "%s: has a second name (a hard link), under which it would change as "
-                          "well: want a copy",
-                          path);
-}
-
-/* The first line of a folder of ours has to be on the disk before anything else: by it the folder is known should the
- * power fail. For one that is known already a full disk is no hindrance: the lock holds without a number. */
-static sia_status write_holder(sia_run *run, const char *path, sia_error *err) {
+/* The mark has to be on the disk before anything else: by it the folder is known, should the power fail. Where it was
+ * known before, a full disk is no hindrance: the lock holds without a number, or with an old one. */
+static sia_status write_holder(sia_run *run, const char *path, bool empty, sia_error *err) {
     char holder[NUMBER_ROOM];
     size_t length = (size_t)snprintf(holder, sizeof holder, LOCK_MARK "%ld", (long)getpid());
     sia_status status = sia_fd_write_at(run->lock, path, holder, length, 0, err);
     if (!status && ftruncate(run->lock, (off_t)length) != 0) status = sia_fail_file(err, path);
-    if (!status && run->begun) status = sia_fd_sync(run->lock, path, err);
-    if (!status || run->begun) return status;
-    try_cut(run->lock, 0);
+    if (!status && !run->known) status = sia_fd_sync(run->lock, path, err);
+    if (!status && !run->known) status = sia_folder_sync(run->folder, err);
+    if (status && empty) try_cut(run->lock, 0);
+    return run->known ? SIA_OK : status;
+}
+
+/* Whether the name is still that of the lock: one who failed to begin takes it away. */
+static sia_status is_named(const sia_run *run, const char *path, bool *named, sia_error *err) {
+    struct stat held, there;
+    *named = false;
+    if (fstat(run->lock, &held) != 0) return sia_fail_file(err, path);
+    if (lstat(path, &there) != 0) return errno == ENOENT ? SIA_OK : sia_fail_file(err, path);
+    *named = sia_same_file(&held, &there);
     return SIA_OK;
 }
 
-/* The mark and the holder's number are in the file for the look and the sentence; it is the lock that counts. */
+static sia_status open_lock(sia_run *run, const char *path, bool *made, sia_error *err) {
+    run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+    *made = run->lock >= 0;
+    if (!*made && errno == EEXIST)
+        run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666); /* it may be gone again */
+    return run->lock < 0 ? sia_fail_file(err, path) : SIA_OK;
+}
+
+/* The mark and the holder's number are in the file for the look and the sentence; it is the lock that counts. A file
+ * that is no lock of ours is not written to, nor is one that is empty and has a second name elsewhere. */
 static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
-    struct stat held, named;
-    run->lock = sia_fd_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
-    if (run->lock < 0) return sia_fail_file(err, path);
     char holder[NUMBER_ROOM] = {0};
-    size_t got;
-    sia_status status = sia_fd_read(run->lock, path, NULL, holder, sizeof holder, &got, err);
-    if (!status) status = refuse_other_names(run->lock, path, err);
+    size_t got = 0;
+    struct stat about;
+    bool made, named;
+    sia_status status = open_lock(run, path, &made, err);
+    if (!status) status = sia_fd_read(run->lock, path, NULL, holder, sizeof holder, &got, err);
+    if (!status && fstat(run->lock, &about) != 0) status = sia_fail_file(err, path);
     if (status) return status;
-    const char *number = strncmp(holder, LOCK_MARK, strlen(LOCK_MARK)) ? holder : holder + strlen(LOCK_MARK);
-    if (got == sizeof holder || strspn(number, "0123456789") != strlen(number))
+    bool marked = strncmp(holder, LOCK_MARK, strlen(LOCK_MARK)) == 0;
+    const char *number = marked ? holder + strlen(LOCK_MARK) : holder;
+    if (got == sizeof holder || strspn(number, "0123456789") != strlen(number) ||
+        (!marked && about.st_nlink > 1))
         return sia_fail(err, SIA_ARGUMENT, "%s: is no lock of a run: name another folder", path);
     int result;
     do result = flock(run->lock, LOCK_EX | LOCK_NB);
@@ -199,50 +214,54 @@ static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     if (result != 0)
         return sia_fail(err, SIA_BUSY, "%s: process %s is at work in this run", run->folder,
                         *number ? number : "?");
-    /* One who failed to begin removed it meanwhile: what is held is a file that is gone. */
-    if (fstat(run->lock, &held) != 0) return sia_fail_file(err, path);
-    if (stat(path, &named) != 0 || held.st_ino != named.st_ino || held.st_dev != named.st_dev)
-        return sia_fail(err, SIA_BUSY, "%s: another process was at work in this run: try again", run->folder);
-    run->begun = got == 0;
-    return write_holder(run, path, err);
+    run->made = made; /* and held */
+    status = is_named(run, path, &named, err);
+    if (!status && !named)
+        status =
+            sia_fail(err, SIA_BUSY, "%s: another process was at work in this run: try again", run->folder);
+    return status ? status : write_holder(run, path, got == 0, err);
 }
 
 /* A start that failed before anything was written leaves no sign that the folder is ours. */
 static void give_back(const sia_run *run) {
     sia_names names;
+    bool used = false, named = false;
     if (sia_folder_list(run->folder, &names, NULL)) return;
-    bool used = false;
     for (size_t i = 0; i < names.count; i++)
         used = used || (is_taken(names.list[i]) && strcmp(names.list[i], "lock") != 0);
-    char *lock = used ? NULL : sia_path_join(run->folder, "lock");
-    if (lock) (void)unlink(lock);
-    free(lock);
+    char *path = used ? NULL : sia_path_join(run->folder, "lock");
+    if (path && !is_named(run, path, &named, NULL) && named) (void)unlink(path);
+    free(path);
     sia_names_free(&names);
 }
 
-/* A process that was killed while it wrote a line left the start of it. */
+/* A process that was killed while it wrote a line left the start of it. A log that has a second name, in a backup
+ * say, becomes a file of its own first: lines are written in place. */
 static sia_status cut_partial_line(const char *path, sia_error *err) {
     sia_map map;
     bool there;
+    struct stat about;
     sia_status status = sia_file_there(path, &there, err);
     if (status || !there) return status;
     int fd;
     status = sia_map_open_kept(&map, &fd, path, err);
     if (status) return status;
-    status = refuse_other_names(fd, path, err);
+    if (fstat(fd, &about) != 0) status = sia_fail_file(err, path);
     (void)close(fd);
-    size_t whole = map.size, size = map.size;
+    size_t whole = map.size;
     while (whole && map.bytes[whole - 1] != '\n') whole--;
+    if (!status && about.st_nlink > 1)
+        status = sia_file_replace(path, map.bytes, whole, err);
+    else if (!status && whole != map.size && truncate(path, (off_t)whole) != 0)
+        status = sia_fail_file(err, path);
     sia_map_close(&map);
-    if (status) return status;
-    if (whole != size && truncate(path, (off_t)whole) != 0) status = sia_fail_file(err, path);
     return status;
 }
 
 static sia_status open_folder(sia_run *run, sia_error *err) {
     sia_status status = sia_folder_ensure(run->folder, err);
     if (!status) status = refuse_links(run->folder, err);
-    if (!status) status = refuse_others(run->folder, err);
+    if (!status) status = refuse_others(run->folder, &run->known, err);
     char *lock = sia_path_join(run->folder, "lock");
     if (!status) status = lock ? take_lock(run, lock, err) : sia_fail_memory(err, 16, run->folder);
     free(lock);
@@ -278,7 +297,7 @@ void sia_run_close(sia_run *run) {
         if (run->logs[i].fd >= 0) (void)close(run->logs[i].fd);
         free(run->logs[i].path);
     }
-    if (run->begun) give_back(run);
+    if (run->made) give_back(run);
     if (run->lock >= 0) (void)close(run->lock);
     free(run->folder);
     free(run);

@@ -180,7 +180,8 @@ static void test_beside(void **state) {
     OK(sia_run_open(&run, in_scratch("beside"), &said));
     assert_int_equal(count_entries(in_scratch("beside")), 4);
     sia_run_close(run);
-    assert_int_equal(count_entries(in_scratch("beside")), 3); /* nothing was begun: the folder is not ours */
+    assert_int_equal(count_entries(in_scratch("beside")),
+                     4); /* we made no lock: there is none to take away */
     /* A lock of someone else's in a run of ours stays his. */
     (void)write_text("beside/config.json", OF_A_RUN);
     (void)write_text("beside/lock", "pid 12 on host");
@@ -211,32 +212,85 @@ static void test_given_back(void **state) {
     assert_true(exists(in_scratch("given/lock")));
 }
 
-/* What is written in place is no file that has a name elsewhere too. */
-static void test_second_names(void **state) {
+#define LINE(step) "{\"step\": " step ", \"loss\": 1}\n"
+
+/* A lock that is taken away belongs to who takes it: not when the folder under the name is another one by then. */
+static void test_folder_moved(void **state) {
     (void)state;
-    static const char *const written[] = {"metrics.jsonl", "eval.jsonl", "lock"};
-    assert_int_equal(mkdir(in_scratch("hard"), 0777), 0);
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
-        sia_run *run;
-        sia_error err;
-        char name[64], there[300];
-        bool lock = strcmp(written[i], "lock") == 0;
-        (void)write_text("hard/config.json", OF_A_RUN);
-        (void)write_text("notes", lock ? "" : "first\nlast, without an end");
-        (void)snprintf(name, sizeof name, "hard/%s", written[i]);
-        (void)snprintf(there, sizeof there, "%s", in_scratch(name));
-        (void)unlink(in_scratch("hard/lock"));
-        assert_int_equal(link(in_scratch("notes"), there), 0);
-        assert_int_equal(sia_run_open(&run, in_scratch("hard"), &err), SIA_FILE);
-        assert_sentence(&err, "has a second name (a hard link)");
-        assert_file("notes", lock ? "" : "first\nlast, without an end");
-        assert_int_equal(unlink(there), 0);
+    sia_run *run, *second;
+    char moved[1024];
+    (void)snprintf(moved, sizeof moved, "%s", in_scratch("moved"));
+    OK(sia_run_open(&run, in_scratch("here"), &said));
+    assert_int_equal(rename(in_scratch("here"), moved), 0);
+    OK(sia_run_open(&second, in_scratch("here"), &said));
+    sia_run_close(run);
+    assert_true(exists(in_scratch("here/lock")));
+    sia_run_close(second);
+    assert_false(exists(in_scratch("here/lock")));
+}
+
+/* A folder that is known by its lock alone stays so when the disk is full. In a child, which has the limit. */
+static int open_on_full_disk(const char *folder) {
+    sia_run *run;
+    struct rlimit none = {0, 0};
+    (void)signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &none) != 0) return 2;
+    sia_status status = sia_run_open(&run, folder, NULL);
+    sia_run_close(run);
+    return (int)status;
+}
+
+static void test_lock_on_full_disk(void **state) {
+    (void)state;
+    static const struct {
+        const char *lock;
+        int status;
+        bool stays;
+    } cases[] = {{"sia 12345", SIA_OK, true}, {"", SIA_FILE, true}, {NULL, SIA_FILE, false}};
+    assert_int_equal(mkdir(in_scratch("tight"), 0777), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int result;
+        (void)unlink(in_scratch("tight/lock"));
+        if (cases[i].lock) (void)write_text("tight/lock", cases[i].lock);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) _exit(open_on_full_disk(in_scratch("tight")));
+        assert_int_equal(waitpid(child, &result, 0), child);
+        assert_int_equal(WEXITSTATUS(result), cases[i].status);
+        assert_int_equal(exists(in_scratch("tight/lock")), cases[i].stays);
+        if (cases[i].stays) assert_file("tight/lock", cases[i].lock);
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- the logs */
+/* What is written in place must not change under a name elsewhere, as in a backup of hard links. */
+static void test_second_names(void **state) {
+    (void)state;
+    sia_run *run;
+    sia_error err;
+    char there[1024];
+    assert_int_equal(mkdir(in_scratch("hard"), 0777), 0);
+    (void)write_text("hard/config.json", OF_A_RUN);
+    (void)write_text("notes", LINE("1") "the rest");
+    (void)write_text("backup", "sia 12345");
+    (void)snprintf(there, sizeof there, "%s", in_scratch("hard/eval.jsonl"));
+    assert_int_equal(link(in_scratch("notes"), there), 0);
+    (void)snprintf(there, sizeof there, "%s", in_scratch("hard/lock"));
+    assert_int_equal(link(in_scratch("backup"), there), 0);
+    OK(sia_run_open(&run, in_scratch("hard"), &said));
+    OK(sia_run_append(run, SIA_RUN_EVAL, "{}", &said));
+    sia_run_close(run);
+    assert_file("hard/eval.jsonl", LINE("1") "{}\n");
+    assert_file("notes", LINE("1") "the rest");
+    /* An empty file elsewhere is not known to be a lock. */
+    assert_int_equal(unlink(there), 0);
+    (void)write_text("empty", "");
+    assert_int_equal(link(in_scratch("empty"), there), 0);
+    assert_int_equal(sia_run_open(&run, in_scratch("hard"), &err), SIA_ARGUMENT);
+    assert_sentence(&err, "hard/lock: is no lock of a run");
+    assert_file("empty", "");
+}
 
-#define LINE(step) "{\"step\": " step ", \"loss\": 1}\n"
+/* ------------------------------------------------------------------------------------------------- the logs */
 
 /* The log as a killed process left it; then open, go back to a step, append step 9. */
 static void test_rewind(void **state) {
@@ -383,6 +437,8 @@ int main(void) {
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_beside),
         cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_folder_moved),
+        cmocka_unit_test(test_lock_on_full_disk),
         cmocka_unit_test(test_second_names),
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_append),
