@@ -29,6 +29,12 @@ static const command_case cases[] = {
     {"$SIA --version", 0, "sia 0."},
     {"$SIA --version", 0, "kernels   "},
     {"$SIA --version", 0, "BLAS      OpenBLAS "},
+    /* Where it cannot be loaded. */
+    {": >libopenblas.so.0; LD_LIBRARY_PATH=. $SIA --version", 0, "BLAS      not installed"},
+    {"LD_LIBRARY_PATH=. $SIA bench attention --ops sgemm", 2, "--ops sgemm: OpenBLAS is not installed"},
+    {"LD_LIBRARY_PATH=. $SIA bench attention --rounds 1 --heads 1 --head-dim 8 --len 16 --keys 64 "
+     "--megabytes 1 --threads 1 2>&1 | grep -c sgemm",
+     1, "0"},
     {"$SIA --version", 0, "MPI       "},
     {"$SIA --version > /dev/full", 1, "No space left on device"},
     {"$SIA info", 0, "threads    "},
