@@ -575,13 +575,28 @@ static void test_commands(void **state) {
     assert_int_equal(chmod(in_scratch("locked"), 0700), 0);
 }
 
+static bool always(void) { return true; }
+
+/* A folder may be endless to list: a signal is heard there. */
+static void test_stopped_listing(void **state) {
+    (void)state;
+    sia_error err;
+    sia_inputs inputs = {.stopped = always};
+    assert_int_equal(mkdir(in_scratch("listed"), 0777), 0);
+    (void)write_text("listed/a.txt", "text");
+    assert_int_equal(sia_inputs_add(&inputs, in_scratch("listed"), false, &err), SIA_STOPPED);
+    assert_int_equal(inputs.count, 0);
+    sia_inputs_free(&inputs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents),     cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_manifest),      cmocka_unit_test(test_names),
-        cmocka_unit_test(test_claims),        cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_without_a_cut), cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_documents),       cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_manifest),        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_claims),          cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_without_a_cut),   cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_stopped_listing),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }
