@@ -150,28 +150,6 @@ sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, si
     return SIA_OK;
 }
 
-static int fsync_retry(int fd) {
-    int result;
-    do result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
-sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t count, size_t offset,
-                           sia_error *err) {
-    for (size_t done = 0; done < count;) {
-        ssize_t n = pwrite(fd, (const char *)bytes + done, count - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return sia_fail_file(err, name);
-        done += (size_t)n;
-    }
-    return SIA_OK;
-}
-
-sia_status sia_fd_sync(int fd, const char *name, sia_error *err) {
-    return fsync_retry(fd) == 0 ? SIA_OK : sia_fail_file(err, name);
-}
-
 /* The room for a first try: a regular file in one piece (and one byte to see its end), anything else by
  * doubling. */
 static size_t first_room(int fd, size_t limit) {
@@ -242,6 +220,28 @@ sia_status sia_input_read(const char *path, size_t limit, sia_stopped *stopped, 
 }
 
 /* ------------------------------------------------------------------------------------------------ writing */
+
+static int fsync_retry(int fd) {
+    int result;
+    do result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t count, size_t offset,
+                           sia_error *err) {
+    for (size_t done = 0; done < count;) {
+        ssize_t n = pwrite(fd, (const char *)bytes + done, count - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return sia_fail_file(err, name);
+        done += (size_t)n;
+    }
+    return SIA_OK;
+}
+
+sia_status sia_fd_sync(int fd, const char *name, sia_error *err) {
+    return fsync_retry(fd) == 0 ? SIA_OK : sia_fail_file(err, name);
+}
 
 struct sia_output {
     int fd;

@@ -68,11 +68,6 @@ sia_status sia_fd_read(int fd, const char *name, sia_stopped *stopped, char *byt
  * was asked for. */
 sia_status sia_fd_read_at(int fd, const char *name, void *bytes, size_t room, size_t offset, sia_error *err);
 
-/* All of bytes[0 .. count) at offset; what is written is on the disk after sia_fd_sync. */
-sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t count, size_t offset,
-                           sia_error *err);
-sia_status sia_fd_sync(int fd, const char *name, sia_error *err);
-
 /* Whether there is something of this name. What could not be looked at (no memory, a broken disk) is an
  * error, not absent. */
 sia_status sia_file_there(const char *path, bool *there, sia_error *err);
@@ -94,6 +89,11 @@ sia_status sia_fail_file(sia_error *err, const char *path);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ writing */
+
+/* All of bytes[0 .. count) at offset; what is written is on the disk after sia_fd_sync. */
+sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t count, size_t offset,
+                           sia_error *err);
+sia_status sia_fd_sync(int fd, const char *name, sia_error *err);
 
 typedef struct sia_output sia_output;
 

@@ -32,9 +32,10 @@ typedef enum sia_run_log {
 
 /* Opens a folder for writing, and makes it, and those above it, where they are absent. Refused are one in which a
  * name that is written to is a link, and one that is no run and no study but has such a name in it: that is a
- * person's. Takes the lock, which is the first file in a folder of ours and ends with the process
- * however that ends; then removes what a killed process left: temporary names, and the part of a line at the end of a
- * log. */
+ * person's. Takes the lock, which is the first file in a folder of ours and ends with the process however that ends;
+ * then removes what a killed process left: temporary names, and the part of a line at the end of a log.
+ *
+ * The lock's file stays, unless it was new and nothing else was written until sia_run_close: then it goes again. */
 sia_status sia_run_open(sia_run **run, const char *folder, sia_error *err);
 void sia_run_close(sia_run *run); /* NULL is fine */
 

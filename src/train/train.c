@@ -413,7 +413,6 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
     return status;
 }
 
-/* Settings and data: what a run is. */
 /* A study has data and a tokenizer of its own under the same names; and checkpoints without the config.json that they
  * were made with are not of this run. A start from other weights that was killed has left step 0. */
 static sia_status refuse_old(const char *folder, sia_error *err) {
@@ -435,6 +434,7 @@ static sia_status refuse_old(const char *folder, sia_error *err) {
     return status;
 }
 
+/* Settings and data: what a run is. */
 static sia_status begin_first(state *s, bool begun, sia_error *err) {
     const char *folder = s->job->folder;
     if (begun && !s->job->resume)

@@ -15,9 +15,9 @@
 #define SMALL                                                                                         \
     " --vocabulary 262 --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --threads 1 --quiet " \
     "--steps "
+#define NO_LEFTOVER "{ ! find . -name '*.tmp-*' | grep .; }"
 /* What a loop prints has no other lines, and no temporary name is left. */
-#define NOTHING_BUT(lines) "{ ! grep -E -v '" lines "'; } && { ! find . -name '*.tmp-*' | grep .; }"
-#define NO_LEFTOVER "find . -name '*.tmp-*' | grep .; test $? = 1"
+#define NOTHING_BUT(lines) "{ ! grep -E -v '" lines "'; } && " NO_LEFTOVER
 /* The run's own files with a named pipe in the place of one. */
 #define PIPE(file) "rm -rf odd; cp -r run odd; rm odd/" file "; mkfifo odd/" file "; timeout -k 1 30 $SIA "
 
@@ -55,15 +55,14 @@ static const command_case cases[] = {
     {"diff -r -x lock before study", 0, ""},
     {"cp -r run steps; rm steps/config.json; $SIA train text.txt --out steps" SMALL "2", 2,
      "steps: holds checkpoints, but not the config.json of their run"},
-    {"$SIA theory --out both --max-t 1000 >/dev/null; $SIA compare text.txt --out both --schemes rope "
+    {"$SIA theory --out both --max-t 1000 >/dev/null && $SIA compare text.txt --out both --schemes rope "
      "--lengths 1x" SMALL "2",
      0, ""}, /* whichever comes first */
 
     {"mkdir typed; $SIA train typo.txt --out typed" SMALL "2; ls -A typed", 0, "typo.txt: No such file"},
     {"rmdir typed", 0, ""}, /* nothing is in it that would make it ours */
     {"mkdir thesis; echo mine >thesis/report.html; $SIA compare text.txt --out thesis --schemes rope "
-     "--lengths "
-     "1x" SMALL "2",
+     "--lengths 1x" SMALL "2",
      2, "thesis/report.html: is there, and no report of sia's: rename it"},
     {"$SIA theory --out thesis --max-t 1000 >/dev/null && $SIA report thesis", 2, "no report of sia's"},
     {"cat thesis/report.html", 0, "mine"},
@@ -76,9 +75,8 @@ static const command_case cases[] = {
 
     /* A folder of texts into which is written: what is ours is no text. */
     {"mkdir -p texts/packed.tmp-ghijklmnopqr; cp text.txt texts; cp run/data/data.json texts/*.tmp-*; for "
-     "from "
-     "in text.txt texts; do $SIA data pack --tokenizer run/tokenizer.json --out texts/packed $from && mv "
-     "texts/packed $from.packed || exit; done; cmp text.txt.packed/train_000000.bin "
+     "from in text.txt texts; do $SIA data pack --tokenizer run/tokenizer.json --out texts/packed $from && "
+     "mv texts/packed $from.packed || exit; done; cmp text.txt.packed/train_000000.bin "
      "texts.packed/train_000000.bin && ls texts",
      0, "text.txt"}, /* what a killed process left of it */
     {"cd texts && $SIA train . --out inside" SMALL "2", 0, ""},
@@ -89,9 +87,8 @@ static const command_case cases[] = {
     {"$SIA train texts --out texts" SMALL "2", 2, "texts: is what is written to: name the texts in it"},
     /* Links that make ever more ways to one folder, and circles: what is there is taken once. */
     {"mkdir -p ways/5; cp text.txt ways/5; for i in 1 2 3 4 5 6 7 8 9; do mkdir -p ways/$i; for n in a b c d "
-     "e f "
-     "g h; do ln -s ../$((i % 9 + 1)) ways/$i/$n; done; done; ln -s . ways/0; timeout -k 1 60 $SIA data pack "
-     "--tokenizer run/tokenizer.json --out once ways && cmp once/train_000000.bin "
+     "e f g h; do ln -s ../$((i % 9 + 1)) ways/$i/$n; done; done; ln -s . ways/0; timeout -k 1 60 $SIA data "
+     "pack --tokenizer run/tokenizer.json --out once ways && cmp once/train_000000.bin "
      "text.txt.packed/train_000000.bin",
      0, ""},
     {"mkdir one two; ln -s ../ways one/a; ln -s ../ways two/a; $SIA data pack --tokenizer run/tokenizer.json "
@@ -100,14 +97,13 @@ static const command_case cases[] = {
 
     /* Closed descriptors: what is printed goes into no file. */
     {"$SIA train text.txt --out closed --vocabulary 262 --layers 1 --width 16 --heads 1 --train-len 16 "
-     "--batch "
-     "2 --threads 1 --steps 2 <&- 2>&- && diff -r -x lock -x metrics.jsonl -x config.json run closed && $SIA "
+     "--batch 2 --threads 1 --steps 2 <&- 2>&- && diff -r -x lock -x metrics.jsonl -x config.json run closed "
+     "&& $SIA "
      "train --resume --out closed --quiet",
      0, ""},
     {"$SIA eval closed --lengths 1x --record >&-", 1, "stdout"},
     {"$SIA data generate --words 1000 --out a.txt <&- >&- 2>&-; $SIA data generate --words 1000 --out b.txt "
-     "&& "
-     "cmp a.txt b.txt",
+     "&& cmp a.txt b.txt",
      0, ""},
 
     /* What is not a file is written where it is. */
