@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -30,10 +31,30 @@ void *sia_alloc(size_t count, size_t size) {
 
 void sia_free(void *block) { free(block); }
 
-void *sia_pages_map(size_t bytes) {
+static void *map(size_t bytes) {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) return NULL;
-    if (bytes >= HUGE_PAGE) wish_huge(pages, bytes);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+/* A mapping that starts at a huge page: the system starts it anywhere, and what lies before the first multiple
+ * of 2 MiB stays on small pages. More is mapped than is wanted, and both ends are given back. */
+static void *map_aligned(size_t bytes) {
+    if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
+    char *pages = map(bytes + HUGE_PAGE);
+    if (!pages) return NULL;
+    size_t before = -(uintptr_t)pages % HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t used = (before + bytes + page - 1) / page * page;
+    if (before) (void)munmap(pages, before);
+    (void)munmap(pages + used, bytes + HUGE_PAGE - used);
+    return pages + before;
+}
+
+void *sia_pages_map(size_t bytes) {
+    void *pages = bytes < HUGE_PAGE ? NULL : map_aligned(bytes);
+    if (pages)
+        wish_huge(pages, bytes);
+    else
+        pages = map(bytes);
     return pages;
 }
 
