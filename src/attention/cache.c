@@ -2,7 +2,8 @@
  *
  * The KV cache of one sequence in one layer. Positions live in blocks of SIA_CACHE_BLOCK (layout:
  * kernel/decode.h), blocks in chunks of memory that double up to a limit; a table of pointers finds a block.
- * Nothing in the cache ever moves.
+ * Within a chunk the blocks of a head lie one after the other, [kv_heads][blocks]: who goes over the keys of a
+ * head reads one long stream. Nothing in the cache ever moves.
  *
  * Attending with few queries streams the cache through the decode kernel: tasks (kv head, stretch of keys),
  * whose partial results (max, sum, out) are merged in the order of the keys. With many queries, blocks go
@@ -25,12 +26,17 @@ typedef struct chunk {
     size_t bytes;
 } chunk;
 
+typedef struct block {
+    char *head_0;       /* the part of head 0 */
+    size_t head_stride; /* bytes to the part of the next head */
+} block;
+
 struct sia_cache {
     const sia_attention *a;
     sia_type type;
     int64_t length;
-    size_t head_bytes, block_bytes; /* of one head's part, of a block with all heads */
-    char **blocks;                  /* [block_count] */
+    size_t head_bytes; /* of one head's part of a block */
+    block *blocks;     /* [block_count] */
     int64_t block_count, block_room;
     chunk *chunks;
     int64_t chunk_count, chunk_room;
@@ -50,7 +56,6 @@ sia_status sia_cache_create(sia_cache **out, const sia_attention *a, sia_type ty
     c->a = a;
     c->type = type;
     c->head_bytes = sia_aligned(a->kernel->cache_block_bytes(type, a->config.head_dim));
-    c->block_bytes = c->head_bytes * (size_t)a->config.kv_heads;
     *out = c;
     return SIA_OK;
 }
@@ -81,6 +86,12 @@ sia_status sia_cache_truncate(sia_cache *c, int64_t length, sia_error *err) {
     return SIA_OK;
 }
 
+/* The part of a head in the block that holds a position. */
+static char *part_of(const sia_cache *c, int64_t position, int64_t kv_head) {
+    const block *b = &c->blocks[position / SIA_CACHE_BLOCK];
+    return b->head_0 + (size_t)kv_head * b->head_stride;
+}
+
 /* ------------------------------------------------------------------------------------------------ growing */
 
 /* Room for one more in an array of pointers or chunks (the array moves, what it points to does not). */
@@ -101,7 +112,7 @@ static sia_status add_chunk(sia_cache *c, sia_error *err) {
     if (blocks > LARGEST_CHUNK) blocks = LARGEST_CHUNK;
     sia_status status =
         make_room((void **)&c->chunks, c->chunk_count, &c->chunk_room, sizeof *c->chunks, err);
-    size_t bytes = (size_t)blocks * c->block_bytes;
+    size_t head_stride = (size_t)blocks * c->head_bytes, bytes = head_stride * (size_t)c->a->config.kv_heads;
     void *pages = status ? NULL : sia_pages_map(bytes);
     if (!status && !pages) status = sia_fail_memory(err, bytes, "cache");
     if (status) return status;
@@ -109,7 +120,7 @@ static sia_status add_chunk(sia_cache *c, sia_error *err) {
     for (int64_t i = 0; i < blocks; i++) {
         status = make_room((void **)&c->blocks, c->block_count, &c->block_room, sizeof *c->blocks, err);
         if (status) return status; /* the chunk stays, with the blocks that found room */
-        c->blocks[c->block_count++] = (char *)pages + (size_t)i * c->block_bytes;
+        c->blocks[c->block_count++] = (block){(char *)pages + (size_t)i * c->head_bytes, head_stride};
     }
     return SIA_OK;
 }
@@ -132,12 +143,11 @@ static void append_task(void *context, int64_t task, int worker) {
     int64_t end = (task + 1) * APPEND_ROWS < p->n ? (task + 1) * APPEND_ROWS : p->n;
     for (int64_t i = task * APPEND_ROWS; i < end; i++) {
         int64_t position = c->length + i;
-        char *block = c->blocks[position / SIA_CACHE_BLOCK];
         for (int head = 0; head < config->kv_heads; head++) {
             float turned[SIA_MAX_DIM];
             int64_t at = (i * config->kv_heads + head) * d;
             c->a->kernel->turn(p->tables, d, position, 1, p->k + at, turned);
-            c->a->kernel->cache_write(c->type, d, block + (size_t)head * c->head_bytes,
+            c->a->kernel->cache_write(c->type, d, part_of(c, position, head),
                                       (int)(position % SIA_CACHE_BLOCK), turned, p->v + at);
         }
     }
@@ -190,14 +200,14 @@ static void decode_task(void *context, int64_t task, int worker) {
     int64_t first = stretch * STRETCH * SIA_CACHE_BLOCK, rows = t->rows;
     const float *scale[SIA_DECODE_ROWS], *bias[SIA_DECODE_ROWS];
     int64_t limit[SIA_DECODE_ROWS];
-    const void *block[STRETCH];
+    const void *parts[STRETCH];
     for (int64_t r = 0; r < rows; r++) {
         scale[r] = sia_tables_scale(t->tables, head_of(t, kv_head, r));
         bias[r] = sia_tables_bias(t->tables, head_of(t, kv_head, r));
         limit[r] = c->length - t->n + r / t->share + 1 - first;
     }
     for (int64_t i = 0; i < STRETCH && first + i * SIA_CACHE_BLOCK < c->length; i++)
-        block[i] = c->blocks[stretch * STRETCH + i] + (size_t)kv_head * c->head_bytes;
+        parts[i] = part_of(c, first + i * SIA_CACHE_BLOCK, kv_head);
     float *part = t->partials + task * t->partial;
     int64_t left = c->length - first, most = (int64_t)STRETCH * SIA_CACHE_BLOCK;
     sia_decode d = {.head_dim = c->a->config.head_dim,
@@ -206,7 +216,7 @@ static void decode_task(void *context, int64_t task, int worker) {
                     .scale = scale,
                     .bias = bias,
                     .limit = limit,
-                    .block = block,
+                    .block = parts,
                     .count = left < most ? left : most,
                     .max = part,
                     .sum = part + rows,
@@ -307,15 +317,15 @@ static void prefill_task(void *context, int64_t task, int worker) {
                            .scratch = scratch};
     kernel->softmax_begin(&softmax);
     for (int64_t key = 0; key < position + rows; key += SIA_CACHE_BLOCK) {
-        const void *block = c->blocks[key / SIA_CACHE_BLOCK] + (size_t)(head / t->share) * c->head_bytes;
+        const void *part = part_of(c, key, head / t->share);
         int64_t left = position + rows - key;
-        sia_keys keys = {.k = (const float *)block,
-                         .v = (const float *)block + (int64_t)SIA_CACHE_BLOCK * d,
+        sia_keys keys = {.k = (const float *)part,
+                         .v = (const float *)part + (int64_t)SIA_CACHE_BLOCK * d,
                          .v_rows = SIA_CACHE_BLOCK,
                          .count = left < SIA_CACHE_BLOCK ? left : SIA_CACHE_BLOCK,
                          .offset = position - key};
         if (c->type != SIA_F32) {
-            kernel->cache_read(c->type, d, block, k, v);
+            kernel->cache_read(c->type, d, part, k, v);
             keys.k = k;
             keys.v = v;
         }
