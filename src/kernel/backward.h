@@ -53,9 +53,15 @@ NOINLINE void differences_strip(const sia_gradient *g, int64_t row, int64_t pane
                (scale += NR, p += NR, ds += NR))
 }
 
-/* All rows side by side: one exponential is a chain of instructions that wait for each other. */
 INLINE void exponentials_strip(float *p, int64_t columns) {
-    for (int64_t j = 0; j < columns; j += VW, p += VW) FOR_ROWS(vstore(p + r * GK, vexp2(vload(p + r * GK)));)
+    vexp2_from zero = vexp2_reference(vzero());
+    for (int64_t j = 0; j < columns; j += VW, p += VW)
+        FOR_ROWS(if (r % 2 == 0) {
+            vf x = vload(p + r * GK), y = vload(p + (r + 1) * GK);
+            vexp2_two(&x, zero, &y, zero);
+            vstore(p + r * GK, x);
+            vstore(p + (r + 1) * GK, y);
+        })
 }
 
 static void gradient_weights(const sia_gradient *g) {

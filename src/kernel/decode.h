@@ -353,12 +353,14 @@ INLINE float decode_weights(sia_type type, decoding *b, int r) {
           most = vmaximum(b->best[r]);
     const float *scales = type == SIA_I8 ? value_scales(b->q->head_dim, b->block) : NULL;
     *max = most > before ? most : before;
-    vf z = vzero();
-    for (int64_t j = 0; j < b->n; j += VW) {
-        vf p = vexp2(vload(b->weight[r] + j) - vdup(*max));
-        z += p;
-        if (scales) p *= vload(scales + j);
-        vstore(b->weight[r] + j, p);
+    vexp2_from zero = vexp2_reference(vzero());
+    vf z = vzero(), m = vdup(*max);
+    for (int64_t j = 0; j < b->n; j += 2 * VW) { /* logits are there in whole panels */
+        vf p[2] = {vload(b->weight[r] + j) - m, vload(b->weight[r] + j + VW) - m};
+        vexp2_two(&p[0], zero, &p[1], zero);
+        z += p[0] + p[1];
+        for (int i = 0; i < 2; i++)
+            vstore(b->weight[r] + j + i * VW, scales ? p[i] * vload(scales + j + i * VW) : p[i]);
     }
     float correction = scalar_exp2(before - *max);
     *sum = *sum * correction + vsum(z);

@@ -3,7 +3,7 @@
  * The forward pass of a block of queries: an online softmax over blocks of keys.
  *
  *     l = scale[t] * (q.k) + bias[t]        log2 of the weights         q, k   queries, keys of the block
- *     m' = max(m, max over keys of l)       maximum so far              p      weights, 2^(l - m')
+ *     m' = max(m, max over keys of l)       maximum so far, rounded     p      weights, 2^(l - m')
  *     c = 2^(m - m')                        what a new maximum takes    o      output, not yet divided
  *     z = c z + sum of p                    sum of the weights          z      as VW partial sums a row
  *     o = c o + p v
@@ -172,25 +172,35 @@ static void add_statistics(const float *logits, int64_t n, int64_t t, float m, f
 
 enum { ROWS_IN_VECTORS = (MR + VW - 1) / VW * VW };
 
-/* Logits to weights, in place: the new maximum of each row, its correction, the sums. */
-INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, const vf best[MR],
+/* What the exponentials of a row need of its maximum. Where that is too far from 0, the row's logits are made
+ * relative to it here. */
+INLINE vexp2_from reference_of(float *logits, int64_t columns, vf m) {
+    if (fabsf(m[0]) < EXP2_FAR) return vexp2_reference(m);
+    for (int64_t j = 0; j < columns; j += VW) vstore(logits + j, vload(logits + j) - m);
+    return vexp2_reference(vzero());
+}
+
+/* Logits to weights, in place, relative to the new maximum m of each row: its correction, the sums. */
+INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, const vf m[MR],
                                 float correction[ROWS_IN_VECTORS]) {
     float shift[ROWS_IN_VECTORS] = {0}, *z = st->sum + row * VW;
-    vf m[MR], sum[MR];
+    vf sum[MR];
+    vexp2_from from[MR];
     FOR_ROWS({
-        vf before = vdup(st->max[row + r]);
-        m[r] = vmax(vmax_all(best[r]), before);
+        shift[r] = st->max[row + r] - m[r][0];
         st->max[row + r] = m[r][0];
-        shift[r] = (before - m[r])[0];
+        from[r] = reference_of(st->logits + r * BK, columns, m[r]);
         sum[r] = vzero();
     })
-    /* All rows side by side: one exponential is a chain of instructions that wait for each other. */
     float *l = st->logits;
     for (int64_t j = 0; j < columns; j += VW, l += VW)
-        FOR_ROWS({
-            vf p = vexp2(vload(l + r * BK) - m[r]);
+        FOR_ROWS(if (r % 2 == 0) {
+            vf p = vload(l + r * BK), q = vload(l + (r + 1) * BK);
+            vexp2_two(&p, from[r], &q, from[r + 1]);
             vstore(l + r * BK, p);
+            vstore(l + (r + 1) * BK, q);
             sum[r] += p;
+            sum[r + 1] += q;
         })
     for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));
     FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
@@ -198,17 +208,18 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
 
 INLINE void weights_strip(const state *st, const strip *s, bool statistics,
                           float correction[ROWS_IN_VECTORS]) {
-    vf best[MR];
+    vf m[MR];
     logits_strip(s, st->logits);
     if (s->limit < s->columns || s->n < s->columns) mask_strip(s, st->logits);
-    largest_logits(st->logits, s->columns, best);
+    largest_logits(st->logits, s->columns, m);
+    FOR_ROWS(m[r] = vmax(vexp2_rounded(vmax_all(m[r])), vdup(st->max[s->row + r]));)
     for (int r = 0; r < MR && statistics; r++) {
         int64_t i = s->row + r, sees = s->limit + r < s->n ? s->limit + r : s->n;
-        float before = st->max[i], most = vmaximum(best[r]), m = most > before ? most : before;
-        add_statistics(st->logits + r * BK, sees, s->t + r, m, before, vsum(vload(st->sum + i * VW)),
-                       scalar_exp2(before - m), st->moment + i, st->mass + i * SIA_DECADES);
+        float before = st->max[i], now = m[r][0];
+        add_statistics(st->logits + r * BK, sees, s->t + r, now, before, vsum(vload(st->sum + i * VW)),
+                       scalar_exp2(before - now), st->moment + i, st->mass + i * SIA_DECADES);
     }
-    weights_from_logits(st, s->row, s->columns, best, correction);
+    weights_from_logits(st, s->row, s->columns, m, correction);
 }
 
 static void softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,

@@ -111,20 +111,81 @@ INLINE void vaccumulate(vf *sum, vf x, vf y) {
 
 INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; } /* contracted by the compiler where there is an FMA */
 
-/* 2^x for x <= 0 (and somewhat above), relative error below 2e-7; 0 below -126.5; NaN stays NaN.
+/* 2^x for x <= 0 (and somewhat above), relative error below 2e-7; 0 below -127; NaN stays NaN.
  *
- * x = n + f, n whole, |f| <= 1/2. Adding 1.5 * 2^23 + 127 leaves n + 127 in the low bits, from where a shift
- * puts it into the exponent. 2^f is a polynomial of degree 5 (minimax in relative error, with the constant
- * term 1, so that 2^0 is 1), summed in pairs to shorten the chain of dependent instructions. At n = -127 the
- * exponent's bits are 0, and so is the product: a weight that underflows is a true 0. */
-INLINE vf vexp2(vf x) {
-    const vf magic = vdup(0x1.8p23f + 127.0f);
-    x = vmax(vdup(-127.0f), x);
-    vf shifted = x + magic, f = x - (shifted - magic), ff = f * f;
-    vf a = vfma(vdup(6.93147004e-1f), f, vdup(1.0f));
+ * x = n + f, n a multiple of a step, |f| at most half of one. Adding EXP2_MAGIC leaves n in the low bits, from
+ * where a shift puts it into the exponent. 2^f is a polynomial (minimax in relative error, with the constant
+ * term 1, so that 2^0 is 1). At n = -127 the exponent's bits are 0, and so is the product: a weight that
+ * underflows is a true 0.
+ *
+ * 2^(x - m) with a rounded m (vexp2_rounded), not beyond EXP2_FAR, goes by what vexp2_reference makes of m. */
+typedef struct vexp2_from {
+    vf low; /* the least x that counts, or m */
+    vf magic;
+} vexp2_from;
+
+#if defined(__AVX2__) && VW == 8
+/* Steps of 1/8, and what n has beside its whole part from a table in a register: degree 3 is enough. The bits of
+ * 2^(j/8) come less j steps, which the shift adds again. m is rounded to steps too; taken off along with the
+ * rounding of x, it costs no instruction of its own. */
+#    define EXP2_MAGIC 0x1.8p20f
+#    define EXP2_FAR 0x1p18f
+INLINE vf vexp2_rounded(vf m) { return (m + vdup(EXP2_MAGIC)) - vdup(EXP2_MAGIC); }
+INLINE vexp2_from vexp2_reference(vf m) { return (vexp2_from){m - vdup(127.0f), vdup(EXP2_MAGIC) - m}; }
+INLINE vf vexp2_argument(vf x, vexp2_from m) { return vmax(m.low, x); }
+INLINE vf vexp2_power(vf x_and_magic) {
+    const vi eighths = {0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
+                        0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
+    return (vf)((vi)_mm256_permutevar8x32_ps((__m256)eighths, (__m256i)x_and_magic) +
+                ((vi)x_and_magic << 20));
+}
+INLINE vf vexp2_fraction(vf f) {
+    vf high = vfma(vdup(5.54962218e-2f), f, vdup(2.40257630e-1f));
+    return vfma(vfma(high, f, vdup(6.93147214e-1f)), f, vdup(1.0f));
+}
+#else
+/* Steps of 1, and degree 5, summed in pairs to shorten the chain of dependent instructions. */
+#    define EXP2_MAGIC (0x1.8p23f + 127.0f)
+#    define EXP2_FAR INFINITY
+INLINE vf vexp2_rounded(vf m) { return m; }
+INLINE vexp2_from vexp2_reference(vf m) { return (vexp2_from){m, vdup(EXP2_MAGIC)}; }
+INLINE vf vexp2_argument(vf x, vexp2_from m) { return vmax(vdup(-127.0f), x - m.low); }
+INLINE vf vexp2_power(vf x_and_magic) { return (vf)((vi)x_and_magic << 23); }
+INLINE vf vexp2_fraction(vf f) {
+    vf ff = f * f, a = vfma(vdup(6.93147004e-1f), f, vdup(1.0f));
     vf b = vfma(vdup(5.55073358e-2f), f, vdup(2.40222424e-1f));
     vf c = vfma(vdup(1.32647273e-3f), f, vdup(9.67151299e-3f));
-    return vfma(vfma(c, ff, b), ff, a) * (vf)((vi)shifted << 23);
+    return vfma(vfma(c, ff, b), ff, a);
+}
+#endif
+
+INLINE vf vexp2(vf x) {
+    vexp2_from zero = vexp2_reference(vzero());
+    x = vexp2_argument(x, zero);
+    vf n = x + zero.magic;
+    return vexp2_fraction(x - (n - zero.magic)) * vexp2_power(n);
+}
+
+/* x = 2^(x - m), y = 2^(y - n), step by step: each is a chain of instructions that wait for each other, and
+ * compilers put one chain behind the other, longer than the processor looks ahead. */
+INLINE void vexp2_two(vf *x, vexp2_from m, vf *y, vexp2_from n) {
+    vf a = vexp2_argument(*x, m), b = vexp2_argument(*y, n);
+    KEEP_IN_REGISTER(a);
+    KEEP_IN_REGISTER(b);
+    vf a_whole = a + m.magic, b_whole = b + n.magic;
+    a -= a_whole - m.magic;
+    b -= b_whole - n.magic;
+    KEEP_IN_REGISTER(a);
+    KEEP_IN_REGISTER(b);
+    vf a_power = vexp2_power(a_whole), b_power = vexp2_power(b_whole);
+    KEEP_IN_REGISTER(a_power);
+    KEEP_IN_REGISTER(b_power);
+    a = vexp2_fraction(a);
+    b = vexp2_fraction(b);
+    KEEP_IN_REGISTER(a);
+    KEEP_IN_REGISTER(b);
+    *x = a * a_power;
+    *y = b * b_power;
 }
 
 /* Each lane is two 16-bit numbers: the sum of their products with those of y. */
