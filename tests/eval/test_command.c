@@ -66,7 +66,8 @@ static const command_case cases[] = {
      "is a folder, want a file"},
     {"$SIA theory " SMALL " --json >/dev/full", 1, "No space left on device"},
     /* Ctrl-C: 130, and no file. */
-    {"timeout --preserve-status -s INT 1 $SIA theory --samples 100000 --out stopped; code=$?; ls -A stopped "
+    {"timeout --foreground --preserve-status -s INT 1 $SIA theory --samples 100000 --out stopped; code=$?; "
+     "ls -A stopped "
      "| wc "
      "-l; exit $code",
      130, "sia: stopped\n0\n"},

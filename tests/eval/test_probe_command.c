@@ -94,7 +94,8 @@ static const command_case cases[] = {
     {"touch plain && $SIA probe si --out plain/such", 1, "plain/such: Not a directory"},
     {"$SIA probe si " SMALL "--json --quiet >/dev/full", 1, "No space left on device"},
     /* Ctrl-C: 130, and no file. */
-    {"timeout --preserve-status -s INT 1 $SIA probe si --data text.txt --length 400 --windows 1024 --threads "
+    {"timeout --foreground --preserve-status -s INT 1 $SIA probe si --data text.txt --length 400 --windows "
+     "1024 --threads "
      "1 "
      "--out stopped $(yes si | head -400); code=$?; ls -A stopped | wc -l; exit $code",
      130, "sia: stopped\n0\n"},

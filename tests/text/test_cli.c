@@ -125,11 +125,14 @@ static const command_case cases[] = {
      "&& test -f packed/data.json",
      0, ""},
     /* Ctrl-C while stdin is open and silent, as a terminal is: a pipe that we hold open for writing too. */
-    {"mkfifo silent; timeout --preserve-status -k 5 -s INT 1 $SIA tokenizer train --out bad.json - <>silent",
+    {"mkfifo silent; timeout --foreground --preserve-status -k 5 -s INT 1 $SIA tokenizer train --out "
+     "bad.json - <>silent",
      130, "sia: stopped\n"},
-    {"timeout --preserve-status -k 5 -s INT 1 $SIA data pack --tokenizer tokenizer.json --out bad - <>silent",
+    {"timeout --foreground --preserve-status -k 5 -s INT 1 $SIA data pack --tokenizer tokenizer.json --out "
+     "bad - <>silent",
      130, "sia: stopped\n"},
-    {"timeout --preserve-status -k 5 -s INT 1 $SIA data info --statistics - <>silent", 130, "sia: stopped\n"},
+    {"timeout --foreground --preserve-status -k 5 -s INT 1 $SIA data info --statistics - <>silent", 130,
+     "sia: stopped\n"},
 };
 
 /* Names that start with bad, and temporary ones. */
