@@ -56,7 +56,7 @@ NOINLINE void differences_strip(const sia_gradient *g, int64_t row, int64_t pane
 INLINE void exponentials_strip(float *p, int64_t columns) {
     vexp2_from zero = vexp2_reference(vzero());
     for (int64_t j = 0; j < columns; j += VW, p += VW)
-        FOR_ROWS(if (r % 2 == 0) {
+        FOR_PAIRS_OF_ROWS({
             vf x = vload(p + r * GK), y = vload(p + (r + 1) * GK);
             vexp2_two(&x, zero, &y, zero);
             vstore(p + r * GK, x);

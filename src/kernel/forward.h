@@ -194,7 +194,7 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
     })
     float *l = st->logits;
     for (int64_t j = 0; j < columns; j += VW, l += VW)
-        FOR_ROWS(if (r % 2 == 0) {
+        FOR_PAIRS_OF_ROWS({
             vf p = vload(l + r * BK), q = vload(l + (r + 1) * BK);
             vexp2_two(&p, from[r], &q, from[r + 1]);
             vstore(l + r * BK, p);

@@ -39,15 +39,23 @@ typedef struct tile {
 #define FOUR_ROWS(first, ...)    \
     WITH_ROW(first, __VA_ARGS__) \
     WITH_ROW(first + 1, __VA_ARGS__) WITH_ROW(first + 2, __VA_ARGS__) WITH_ROW(first + 3, __VA_ARGS__)
+/* Every second row: r is the first of two. */
+#define TWO_PAIRS(first, ...) WITH_ROW(first, __VA_ARGS__) WITH_ROW(first + 2, __VA_ARGS__)
 #if MR == 4
 #    define FOR_ROWS(...) \
         { FOUR_ROWS(0, __VA_ARGS__) }
+#    define FOR_PAIRS_OF_ROWS(...) \
+        { TWO_PAIRS(0, __VA_ARGS__) }
 #elif MR == 6
 #    define FOR_ROWS(...) \
         { FOUR_ROWS(0, __VA_ARGS__) WITH_ROW(4, __VA_ARGS__) WITH_ROW(5, __VA_ARGS__) }
+#    define FOR_PAIRS_OF_ROWS(...) \
+        { TWO_PAIRS(0, __VA_ARGS__) WITH_ROW(4, __VA_ARGS__) }
 #elif MR == 12
 #    define FOR_ROWS(...) \
         { FOUR_ROWS(0, __VA_ARGS__) FOUR_ROWS(4, __VA_ARGS__) FOUR_ROWS(8, __VA_ARGS__) }
+#    define FOR_PAIRS_OF_ROWS(...) \
+        { TWO_PAIRS(0, __VA_ARGS__) TWO_PAIRS(4, __VA_ARGS__) TWO_PAIRS(8, __VA_ARGS__) }
 #endif
 #if NV == 2
 #    define FOR_VECTORS(...) \
