@@ -197,6 +197,35 @@ static void nan_is_not_seen_before_it(void **state) {
         }
 }
 
+/* Partial results grow with the cache, one for each stretch of 4096 keys: after the first attention there is room for
+ * twice as many numbers, and three stretches need a little more than that. */
+static void partial_results_grow(void **state) {
+    (void)state;
+    enum { STRETCH = 4096, N = 2 * STRETCH + 1, D = 16 };
+    float *kv = malloc(sizeof(float) * N * D), grown[D], at_once[D];
+    assert_non_null(kv);
+    for (int i = 0; i < N * D; i++) kv[i] = (float)sia_random_normal(43, (uint64_t)i);
+    FOR_EACH_ISA (kernel) {
+        sia_attention *a;
+        sia_cache *c, *whole;
+        sia_attention_config config = {.heads = 1, .head_dim = D};
+        assert_int_equal(sia_attention_create(&a, "si+prope", &config, NULL), SIA_OK);
+        assert_int_equal(sia_cache_create(&c, a, SIA_F32, NULL), SIA_OK);
+        assert_int_equal(sia_cache_create(&whole, a, SIA_F32, NULL), SIA_OK);
+        for (int64_t from = 0, n = STRETCH; from < N; from += n, n = N - STRETCH) {
+            assert_int_equal(sia_cache_append(c, n, kv + from * D, kv + from * D, NULL), SIA_OK);
+            assert_int_equal(sia_cache_attend(c, 1, kv, NULL, grown, NULL, NULL), SIA_OK);
+        }
+        assert_int_equal(sia_cache_append(whole, N, kv, kv, NULL), SIA_OK);
+        assert_int_equal(sia_cache_attend(whole, 1, kv, NULL, at_once, NULL, NULL), SIA_OK);
+        assert_memory_equal(grown, at_once, sizeof grown);
+        sia_cache_destroy(c);
+        sia_cache_destroy(whole);
+        sia_attention_destroy(a);
+    }
+    free(kv);
+}
+
 /* Blocks of 256 positions: as many new ones as there are, at most 16. Their number says what the cache holds. */
 static void bytes_of_blocks(void **state) {
     (void)state;
@@ -313,6 +342,7 @@ int main(void) {
                                        cmocka_unit_test(truncate_and_retry),
                                        cmocka_unit_test(nan_is_not_seen_before_it),
                                        cmocka_unit_test(bytes_of_blocks),
+                                       cmocka_unit_test(partial_results_grow),
                                        cmocka_unit_test(memory_is_given_back),
                                        cmocka_unit_test(million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
