@@ -3,7 +3,7 @@
  * The forward pass of a block of queries: an online softmax over blocks of keys.
  *
  *     l = scale[t] * (q.k) + bias[t]        log2 of the weights         q, k   queries, keys of the block
- *     m' = max(m, max over keys of l)       maximum so far, rounded     p      weights, 2^(l - m')
+ *     m' = max(m, max over keys of l)       maximum so far (rounded)    p      weights, 2^(l - m')
  *     c = 2^(m - m')                        what a new maximum takes    o      output, not yet divided
  *     z = c z + sum of p                    sum of the weights          z      as VW partial sums a row
  *     o = c o + p v

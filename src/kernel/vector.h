@@ -111,7 +111,8 @@ INLINE void vaccumulate(vf *sum, vf x, vf y) {
 
 INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; } /* contracted by the compiler where there is an FMA */
 
-/* 2^x for x <= 0 (and somewhat above), relative error below 2e-7; 0 below -127; NaN stays NaN.
+/* 2^x for x <= 0 (and somewhat above), relative error below 2e-7; from 0 to 2^-126 for x between -127 and -126,
+ * 0 from -127 down; NaN stays NaN.
  *
  * x = n + f, n a multiple of a step, |f| at most half of one. Adding EXP2_MAGIC leaves n in the low bits, from
  * where a shift puts it into the exponent. 2^f is a polynomial (minimax in relative error, with the constant
