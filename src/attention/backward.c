@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The backward pass, in three phases.
+ * The backward pass. The tasks of a group (one kv head of one sequence), in three phases:
  *
  *     phase 1   a block of queries   q, dO to column panels;  delta = dO . out;  lse in base 2
  *               a block of keys      k and v to key panels, k to column panels
  *     phase 2   a block of keys      dk, dv of the block, complete;  its part of every dq
  *     phase 3   a block of queries   dq turned back and scaled;  its part of ds
  *
- * The phases go over as many groups at a time as there are threads (a group is one kv head of one sequence):
- * what they leave for each other is then still in the cache. Where sequences are short, several threads take
- * all groups at a time, so that they wait for each other less often.
+ * A task of phase 2 waits until phase 1 is done, one of phase 3 until all keys have added to its queries.
  *
  * The sum over blocks of keys in dq has a fixed order without a buffer for each: a task adds its part to a
  * block of queries when the counter `turn` says that the blocks of keys before it have done so. Tasks start
- * in ascending order and wait only for earlier ones, so this cannot lock up; blocks of keys of one group are
- * as many tasks apart as there are groups at a time, so it rarely waits. */
+ * in ascending order and wait only for earlier ones, so this cannot lock up. */
 #include "attention/attention.h"
 
 #include <math.h>
@@ -26,17 +23,17 @@ typedef struct backward {
     const sia_tables *tables;
     sia_span span;
     sia_backward io;
-    int64_t groups, at_a_time; /* in all; in the workspace */
-    int64_t first, here;       /* the first in the workspace, and how many */
-    int64_t share;             /* heads of a group */
+    int64_t groups, share;     /* share: heads of a group */
     int64_t k_rows;            /* keys in a task */
-    int64_t q_blocks, k_blocks, width, q_panel, k_panel;
-    float *q, *d_out;      /* [at_a_time, share, q_blocks] column panels of a block */
-    float *d_q;            /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ][width] */
-    float *lse, *delta;    /* [at_a_time, share, q_blocks][SIA_BLOCK_BQ] */
-    float *k, *k_t, *v_t;  /* [at_a_time, k_blocks] */
-    _Atomic int64_t *turn; /* [at_a_time, share, q_blocks] the block of keys whose turn it is */
-    double *d_logn;        /* [batch, heads, q_blocks] */
+    int64_t q_blocks, queries; /* blocks of queries of a head, of a group */
+    int64_t k_blocks, width, q_panel, k_panel;
+    sia_task_group *state;
+    float *q, *d_out;      /* [rooms, queries] column panels of a block */
+    float *d_q;            /* [rooms, queries][SIA_BLOCK_BQ][width] */
+    float *lse, *delta;    /* [rooms, queries][SIA_BLOCK_BQ] */
+    float *k, *k_t, *v_t;  /* [rooms, k_blocks] */
+    _Atomic int64_t *turn; /* [rooms, queries] the block of keys whose turn it is */
+    double *d_logn;        /* [groups, queries] */
     char *scratch;         /* a part for each worker */
     size_t part;
 } backward;
@@ -62,10 +59,10 @@ static size_t carve(backward *b, void *base) {
     b->q_panel = SIA_BLOCK_BQ * b->width;
     b->k_panel = b->k_rows * b->width;
     b->groups = b->span.batch * c->kv_heads;
-    b->at_a_time = c->threads > 1 && b->span.k_len < 1024 ? b->groups : c->threads;
-    if (b->at_a_time > b->groups) b->at_a_time = b->groups;
     b->share = c->heads / c->kv_heads;
-    int64_t queries = b->at_a_time * b->share * b->q_blocks, keys = b->at_a_time * b->k_blocks;
+    b->queries = b->share * b->q_blocks;
+    int64_t rooms = sia_group_rooms(c->threads, b->groups);
+    int64_t queries = rooms * b->queries, keys = rooms * b->k_blocks;
     sia_carve all = {base, 0}, worker = {NULL, 0};
     b->q = sia_carve_floats(&all, queries * b->q_panel);
     b->d_out = sia_carve_floats(&all, queries * b->q_panel);
@@ -76,7 +73,8 @@ static size_t carve(backward *b, void *base) {
     b->k_t = sia_carve_floats(&all, keys * b->k_panel);
     b->v_t = sia_carve_floats(&all, keys * b->k_panel);
     b->turn = sia_carve_bytes(&all, (size_t)queries * sizeof *b->turn);
-    b->d_logn = sia_carve_bytes(&all, (size_t)(b->groups * b->share * b->q_blocks) * sizeof *b->d_logn);
+    b->state = sia_carve_bytes(&all, (size_t)b->groups * sizeof *b->state);
+    b->d_logn = sia_carve_bytes(&all, (size_t)(b->groups * b->queries) * sizeof *b->d_logn);
     float *unused;
     carve_worker(b, &worker, &unused, &unused, &unused);
     b->part = worker.used;
@@ -84,31 +82,35 @@ static size_t carve(backward *b, void *base) {
     return all.used;
 }
 
+/* A group and its room in the workspace. */
+typedef struct place {
+    int64_t group, room;
+} place;
+
 /* Where a block of queries lies. */
 typedef struct query_block {
     int64_t number, row, position, rows; /* among all, in the arrays, in the sequence; its length */
+    int64_t index;                       /* in the workspace */
     int head;
 } query_block;
 
-/* index: in the workspace. */
-static query_block query_block_of(const backward *b, int64_t index) {
-    int64_t number = b->first * b->share * b->q_blocks + index, heads = b->a->config.heads;
+static query_block query_block_of(const backward *b, place p, int64_t block) {
+    int64_t number = p.group * b->queries + block, heads = b->a->config.heads;
     int64_t first = number % b->q_blocks * SIA_BLOCK_BQ, head = number / b->q_blocks;
     int64_t rows = b->span.q_len - first < SIA_BLOCK_BQ ? b->span.q_len - first : SIA_BLOCK_BQ;
     return (query_block){.number = number,
                          .row = head / heads * b->span.q_len + first,
                          .position = b->span.q_pos + first,
                          .rows = rows,
+                         .index = p.room * b->queries + block,
                          .head = (int)(head % heads)};
 }
 
 /* ------------------------------------------------------------------------------------------------ phase 1 */
 
-static void prepare_queries(void *context, int64_t task, int worker) {
-    (void)worker;
-    const backward *b = context;
+static void prepare_queries(const backward *b, place p, int64_t block) {
     const sia_attention_config *c = &b->a->config;
-    query_block at = query_block_of(b, task);
+    query_block at = query_block_of(b, p, block);
     int64_t column = (int64_t)at.head * c->head_dim;
     float factors[SIA_BLOCK_BQ];
     sia_rows q = {.x = b->io.q + at.row * b->io.q_stride + column,
@@ -119,14 +121,14 @@ static void prepare_queries(void *context, int64_t task, int worker) {
                   .position = at.position,
                   .factor =
                       sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors)};
-    b->kernel->pack_columns(&q, b->q + task * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
+    b->kernel->pack_columns(&q, b->q + at.index * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
     sia_rows d_out = {.x = b->io.d_out + at.row * b->io.out_stride + column,
                       .stride = b->io.out_stride,
                       .rows = at.rows,
                       .head_dim = c->head_dim};
-    b->kernel->pack_columns(&d_out, b->d_out + task * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
+    b->kernel->pack_columns(&d_out, b->d_out + at.index * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
 
-    float *lse = b->lse + task * SIA_BLOCK_BQ, *delta = b->delta + task * SIA_BLOCK_BQ;
+    float *lse = b->lse + at.index * SIA_BLOCK_BQ, *delta = b->delta + at.index * SIA_BLOCK_BQ;
     memset(delta, 0, sizeof(float) * SIA_BLOCK_BQ);
     b->kernel->row_dots(b->io.out + at.row * b->io.out_stride + column, b->io.out_stride, d_out.x,
                         d_out.stride, at.rows, c->head_dim, delta);
@@ -134,39 +136,35 @@ static void prepare_queries(void *context, int64_t task, int worker) {
         lse[i] = i < at.rows ? b->io.lse[(at.row + i) * c->heads + at.head] * (float)M_LOG2E : 0;
         if (lse[i] == -INFINITY) lse[i] = INFINITY; /* nothing was seen: 2^(-infinity - lse) is to be 0 */
     }
-    atomic_init(&b->turn[task], 0);
+    atomic_init(&b->turn[at.index], 0);
 }
 
-static void prepare_keys(void *context, int64_t task, int worker) {
-    (void)worker;
-    const backward *b = context;
+static void prepare_keys(const backward *b, place p, int64_t block) {
     const sia_attention_config *c = &b->a->config;
-    int64_t group = b->first + task / b->k_blocks, first = task % b->k_blocks * b->k_rows;
-    int64_t row = group / c->kv_heads * b->span.k_len + first, column = group % c->kv_heads * c->head_dim;
+    int64_t index = p.room * b->k_blocks + block, first = block * b->k_rows;
+    int64_t row = p.group / c->kv_heads * b->span.k_len + first, column = p.group % c->kv_heads * c->head_dim;
     sia_rows k = {.x = b->io.k + row * b->io.k_stride + column,
                   .stride = b->io.k_stride,
                   .rows = b->span.k_len - first < b->k_rows ? b->span.k_len - first : b->k_rows,
                   .head_dim = c->head_dim,
                   .turn = b->tables,
                   .position = b->span.k_pos + first};
-    b->kernel->pack_columns(&k, b->k + task * b->k_panel, b->k_rows, b->k_rows);
-    b->kernel->pack_keys(&k, b->k_t + task * b->k_panel);
+    b->kernel->pack_columns(&k, b->k + index * b->k_panel, b->k_rows, b->k_rows);
+    b->kernel->pack_keys(&k, b->k_t + index * b->k_panel);
     sia_rows v = {.x = b->io.v + row * b->io.v_stride + column,
                   .stride = b->io.v_stride,
                   .rows = k.rows,
                   .head_dim = c->head_dim};
-    b->kernel->pack_keys(&v, b->v_t + task * b->k_panel);
+    b->kernel->pack_keys(&v, b->v_t + index * b->k_panel);
 }
 
 /* ------------------------------------------------------------------------------------------------ phase 2 */
 
-static void gradient_task(void *context, int64_t task, int worker) {
-    const backward *b = context;
+static void gradients(const backward *b, place p, int64_t block, int worker) {
     const sia_attention_config *c = &b->a->config;
     const sia_span *s = &b->span;
-    int64_t place = task % b->here, block = task / b->here, first = block * b->k_rows;
-    int64_t batch = (b->first + place) / c->kv_heads, kv_head = (b->first + place) % c->kv_heads;
-    int64_t key_index = place * b->k_blocks + block, queries = b->share * b->q_blocks;
+    int64_t first = block * b->k_rows, key_index = p.room * b->k_blocks + block;
+    int64_t batch = p.group / c->kv_heads, kv_head = p.group % c->kv_heads;
     int64_t rows = s->k_len - first < b->k_rows ? s->k_len - first : b->k_rows;
 
     float *d_k, *d_v, *weights;
@@ -175,8 +173,8 @@ static void gradient_task(void *context, int64_t task, int worker) {
     memset(d_k, 0, (size_t)b->k_panel * sizeof(float));
     memset(d_v, 0, (size_t)b->k_panel * sizeof(float));
 
-    for (int64_t index = place * queries; index < (place + 1) * queries; index++) {
-        query_block at = query_block_of(b, index);
+    for (int64_t i = 0; i < b->queries; i++) {
+        query_block at = query_block_of(b, p, i);
         int64_t offset = at.position - (s->k_pos + first);
         if (offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
         sia_gradient g = {.head_dim = c->head_dim,
@@ -185,22 +183,22 @@ static void gradient_task(void *context, int64_t task, int worker) {
                           .offset = offset,
                           .scale = sia_tables_scale(b->tables, at.head),
                           .bias = sia_tables_bias(b->tables, at.head),
-                          .q = b->q + index * b->q_panel,
-                          .d_out = b->d_out + index * b->q_panel,
+                          .q = b->q + at.index * b->q_panel,
+                          .d_out = b->d_out + at.index * b->q_panel,
                           .k = b->k + key_index * b->k_panel,
                           .k_panel = b->k_rows * b->kernel->panel,
                           .k_t = b->k_t + key_index * b->k_panel,
                           .v_t = b->v_t + key_index * b->k_panel,
-                          .lse = b->lse + index * SIA_BLOCK_BQ,
-                          .delta = b->delta + index * SIA_BLOCK_BQ,
-                          .d_q = b->d_q + index * b->q_panel,
+                          .lse = b->lse + at.index * SIA_BLOCK_BQ,
+                          .delta = b->delta + at.index * SIA_BLOCK_BQ,
+                          .d_q = b->d_q + at.index * b->q_panel,
                           .d_k = d_k,
                           .d_v = d_v,
                           .weights = weights};
         b->kernel->gradient_weights(&g);
-        sia_threads_wait(&b->turn[index], block);
+        sia_threads_wait(&b->turn[at.index], block);
         b->kernel->gradient_q(&g, block == 0);
-        atomic_store_explicit(&b->turn[index], block + 1, memory_order_release);
+        atomic_store_explicit(&b->turn[at.index], block + 1, memory_order_release);
         b->kernel->gradient_kv(&g);
     }
 
@@ -227,22 +225,28 @@ static double logn_gradient(const backward *b, const query_block *at, const floa
     return sum * b->tables->row_constant;
 }
 
-static void finish_queries(void *context, int64_t task, int worker) {
-    (void)worker;
-    const backward *b = context;
+/* Blocks of keys that add to a block of queries. */
+static int64_t turns_of(const backward *b, const query_block *at) {
+    int64_t seen = at->position + at->rows - b->span.k_pos;
+    int64_t turns = seen <= 0 ? 0 : (seen + b->k_rows - 1) / b->k_rows;
+    return turns < b->k_blocks ? turns : b->k_blocks;
+}
+
+static void finish_queries(const backward *b, place p, int64_t block) {
     const sia_attention_config *c = &b->a->config;
-    query_block at = query_block_of(b, task);
-    int64_t place = at.row * b->io.q_stride + (int64_t)at.head * c->head_dim;
-    float factors[SIA_BLOCK_BQ], *d_q = b->io.d_q + place, *sums = b->d_q + task * b->q_panel;
-    /* No block of keys wrote here when these queries see none. */
-    if (at.position + at.rows <= b->span.k_pos) memset(sums, 0, (size_t)b->q_panel * sizeof(float));
+    query_block at = query_block_of(b, p, block);
+    int64_t start = at.row * b->io.q_stride + (int64_t)at.head * c->head_dim;
+    float factors[SIA_BLOCK_BQ], *d_q = b->io.d_q + start, *sums = b->d_q + at.index * b->q_panel;
+    int64_t turns = turns_of(b, &at);
+    sia_threads_wait(&b->turn[at.index], turns);
+    if (turns == 0) memset(sums, 0, (size_t)b->q_panel * sizeof(float)); /* nothing was added */
     sia_rows q = {.stride = b->io.q_stride,
                   .rows = at.rows,
                   .head_dim = c->head_dim,
                   .turn = b->tables,
                   .position = at.position};
     b->kernel->unpack(&q, sums, b->width, (float)M_LN2, d_q);
-    if (b->io.d_logn) b->d_logn[at.number] = logn_gradient(b, &at, d_q, b->io.q + place);
+    if (b->io.d_logn) b->d_logn[at.number] = logn_gradient(b, &at, d_q, b->io.q + start);
     const float *factor =
         sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors);
     for (int64_t i = 0; factor && i < at.rows; i++)
@@ -258,6 +262,26 @@ static void sum_logn(const backward *b) {
                 sum += b->d_logn[(batch * heads + head) * b->q_blocks + i];
         b->io.d_logn[head] = (float)sum;
     }
+}
+
+static void task(void *context, sia_task_group *state, int64_t group, int64_t number, int worker) {
+    const backward *b = context;
+    int64_t preparations = b->queries + b->k_blocks;
+    place p = {group, atomic_load_explicit(&state->room, memory_order_relaxed)};
+    if (number < preparations) {
+        if (number < b->queries)
+            prepare_queries(b, p, number);
+        else
+            prepare_keys(b, p, number - b->queries);
+        atomic_fetch_add_explicit(&state->ready, 1, memory_order_release);
+        return;
+    }
+    sia_threads_wait(&state->ready, preparations);
+    number -= preparations;
+    if (number < b->k_blocks)
+        gradients(b, p, number, worker);
+    else
+        finish_queries(b, p, number - b->k_blocks);
 }
 
 /* ------------------------------------------------------------------------------------------------ the call
@@ -307,15 +331,7 @@ sia_status sia_attention_backward(const sia_attention *a, sia_span span, const s
         if (!own) return sia_fail_memory(err, bytes, "workspace");
     }
     carve(&b, work);
-    int threads = a->config.threads;
-    for (; b.first < b.groups; b.first += b.here) {
-        b.here = b.groups - b.first < b.at_a_time ? b.groups - b.first : b.at_a_time;
-        int64_t query_blocks = b.here * b.share * b.q_blocks, key_blocks = b.here * b.k_blocks;
-        sia_parallel(threads, query_blocks, prepare_queries, &b);
-        sia_parallel(threads, key_blocks, prepare_keys, &b);
-        sia_parallel(threads, key_blocks, gradient_task, &b);
-        sia_parallel(threads, query_blocks, finish_queries, &b);
-    }
+    sia_parallel_groups(a->config.threads, b.groups, 2 * (b.queries + b.k_blocks), b.state, task, &b);
     if (b.io.d_logn) sum_logn(&b);
     sia_pages_unmap(own, bytes);
     return SIA_OK;

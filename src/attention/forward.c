@@ -6,15 +6,12 @@
  *     pack tasks      a chunk of keys       k turned, to key panels;  v to column panels
  *     softmax tasks   a block of queries    q turned and scaled, to column panels;  online softmax
  *
- * Tasks are numbered group by group, so that a group's packed keys are still in the cache when its queries
- * come, and a softmax task waits until the group's pack tasks, which started before it, are done. With
- * several threads a group is packed before the queries of the group before it, so that nobody waits for it.
- * Groups share a few rooms for packed keys, which stay in the cache: a pack task waits until the group that
- * had the room is done. Blocks of queries go from the last, which sees the most keys, to the first, so that
- * threads end together. */
+ * A softmax task waits until the group's pack tasks, which started before it, are done. Groups that begin one
+ * after the other on the same core share a room for packed keys, which stays in its cache. Blocks of queries go
+ * from the last, which sees the most keys, to the first, so that threads end together. */
 #include "attention/attention.h"
 
-enum { PACK_CHUNK = 1024 }; /* keys in a pack task; whole panels */
+enum { PACK_CHUNK = 256 }; /* keys in a pack task; whole panels */
 
 typedef struct forward {
     const sia_attention *a;
@@ -24,13 +21,11 @@ typedef struct forward {
     sia_forward io;
     int64_t q_rows, q_blocks; /* queries in a task; tasks for a head */
     int64_t k_chunks, k_padded, width;
-    int64_t groups, rooms; /* group g is packed into room g % rooms */
-    float *k, *v;          /* [rooms] times k_padded * head_dim, k_len * width */
-    int64_t softmax_tasks; /* of one group */
-    int64_t ahead;         /* pack tasks of a group come that many groups before its softmax tasks: 0, 1 */
-    _Atomic int64_t *packed, *done; /* [groups] pack tasks and softmax tasks that are done */
-    char *scratch;                  /* a part for each worker */
-    size_t part;                    /* its bytes */
+    int64_t groups;
+    float *k, *v; /* [rooms] times k_padded * head_dim, k_len * width */
+    sia_task_group *state;
+    char *scratch; /* a part for each worker */
+    size_t part;   /* its bytes */
 } forward;
 
 static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
@@ -43,9 +38,7 @@ static void carve_worker(const forward *f, sia_carve *c, float **factors, float 
 static size_t carve(forward *f, void *base) {
     const sia_attention_config *c = &f->a->config;
     f->groups = f->span.batch * c->kv_heads;
-    f->ahead = c->threads > 1;
-    f->rooms = f->ahead ? c->threads + 2 : 1;
-    if (f->rooms > f->groups) f->rooms = f->groups;
+    int64_t rooms = sia_group_rooms(c->threads, f->groups);
     f->kernel = f->a->kernel;
     f->width = sia_padded(f->kernel, c->head_dim);
     f->q_rows = sia_task_rows(f->a, f->span.q_len, f->span.batch * c->heads);
@@ -53,11 +46,9 @@ static size_t carve(forward *f, void *base) {
     f->k_chunks = (f->span.k_len + PACK_CHUNK - 1) / PACK_CHUNK;
     f->k_padded = sia_padded(f->kernel, f->span.k_len);
     sia_carve all = {base, 0}, worker = {NULL, 0};
-    f->k = sia_carve_floats(&all, f->rooms * f->k_padded * c->head_dim);
-    f->v = sia_carve_floats(&all, f->rooms * f->span.k_len * f->width);
-    f->packed = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->packed);
-    f->done = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->done);
-    f->softmax_tasks = c->heads / c->kv_heads * f->q_blocks;
+    f->k = sia_carve_floats(&all, rooms * f->k_padded * c->head_dim);
+    f->v = sia_carve_floats(&all, rooms * f->span.k_len * f->width);
+    f->state = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->state);
     float *unused;
     carve_worker(f, &worker, &unused, &unused, &unused);
     f->part = worker.used;
@@ -65,11 +56,9 @@ static size_t carve(forward *f, void *base) {
     return all.used;
 }
 
-static void pack(const forward *f, int64_t group, int64_t chunk) {
+static void pack(const forward *f, int64_t group, int64_t room, int64_t chunk) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
-    int64_t room = group % f->rooms, before = group - f->rooms; /* the group that had the room */
-    if (before >= 0) sia_threads_wait(&f->done[before], f->softmax_tasks);
     int64_t batch = group / c->kv_heads, head = group % c->kv_heads;
     int64_t first = chunk * PACK_CHUNK, rows = s->k_len - first < PACK_CHUNK ? s->k_len - first : PACK_CHUNK;
     int64_t position = batch * s->k_len + first;
@@ -85,10 +74,9 @@ static void pack(const forward *f, int64_t group, int64_t chunk) {
                   .rows = rows,
                   .head_dim = c->head_dim};
     f->kernel->pack_columns(&v, f->v + room * s->k_len * f->width + first * f->kernel->panel, s->k_len, rows);
-    atomic_fetch_add_explicit(&f->packed[group], 1, memory_order_release);
 }
 
-static void attend(const forward *f, int64_t group, int head, int64_t block, int worker) {
+static void attend(const forward *f, int64_t group, int64_t room, int head, int64_t block, int worker) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
     int64_t first = block * f->q_rows, row = group / c->kv_heads * s->q_len + first;
@@ -117,7 +105,6 @@ static void attend(const forward *f, int64_t group, int head, int64_t block, int
                            .scratch = scratch,
                            .statistics = f->io.entropy || f->io.mass};
     int64_t offset = s->q_pos + first - s->k_pos, seen = offset + rows;
-    int64_t room = group % f->rooms;
     sia_keys keys = {.k = f->k + room * f->k_padded * c->head_dim,
                      .v = f->v + room * s->k_len * f->width,
                      .v_rows = s->k_len,
@@ -134,24 +121,19 @@ static void attend(const forward *f, int64_t group, int head, int64_t block, int
                            f->io.mass ? f->io.mass + at * SIA_DECADES : NULL, c->heads);
 }
 
-static void task(void *context, int64_t number, int worker) {
+static void task(void *context, sia_task_group *state, int64_t group, int64_t number, int worker) {
     const forward *f = context;
     const sia_attention_config *c = &f->a->config;
-    int64_t first = f->ahead * f->k_chunks, tasks = f->k_chunks + f->softmax_tasks;
-    if (number < first) {
-        pack(f, 0, number);
-        return;
-    }
-    int64_t group = (number - first) / tasks, part = (number - first) % tasks - f->k_chunks;
+    int64_t room = atomic_load_explicit(&state->room, memory_order_relaxed), part = number - f->k_chunks;
     if (part < 0) {
-        if (group + f->ahead < f->groups) pack(f, group + f->ahead, part + f->k_chunks);
+        pack(f, group, room, number);
+        atomic_fetch_add_explicit(&state->ready, 1, memory_order_release);
         return;
     }
     int64_t share = c->heads / c->kv_heads;
     int head = (int)(group % c->kv_heads * share + part % share);
-    sia_threads_wait(&f->packed[group], f->k_chunks);
-    attend(f, group, head, f->q_blocks - 1 - part / share, worker);
-    atomic_fetch_add_explicit(&f->done[group], 1, memory_order_release);
+    sia_threads_wait(&state->ready, f->k_chunks);
+    attend(f, group, room, head, f->q_blocks - 1 - part / share, worker);
 }
 
 static sia_status check(forward *f, sia_error *err) {
@@ -191,12 +173,8 @@ sia_status sia_attention_forward(const sia_attention *a, sia_span span, const si
         if (!own) return sia_fail_memory(err, bytes, "workspace");
     }
     carve(&f, work);
-    for (int64_t i = 0; i < f.groups; i++) {
-        atomic_init(&f.packed[i], 0);
-        atomic_init(&f.done[i], 0);
-    }
-    sia_parallel(a->config.threads, f.ahead * f.k_chunks + f.groups * (f.k_chunks + f.softmax_tasks), task,
-                 &f);
+    int64_t softmax_tasks = a->config.heads / a->config.kv_heads * f.q_blocks;
+    sia_parallel_groups(a->config.threads, f.groups, f.k_chunks + softmax_tasks, f.state, task, &f);
     sia_pages_unmap(own, bytes);
     return SIA_OK;
 }

@@ -143,6 +143,57 @@ void sia_parallel(int threads, int64_t tasks, sia_task *run, void *context) {
     pthread_mutex_unlock(&pool.owner);
 }
 
+enum { NO_ROOM = -1 };
+
+typedef struct groups {
+    int threads;
+    int64_t count, tasks;
+    sia_task_group *state;
+    sia_group_task *run;
+    void *context;
+} groups;
+
+int64_t sia_group_rooms(int threads, int64_t count) { return threads < count ? threads : count; }
+
+static void work_on_group(const groups *g, int64_t number, int worker) {
+    sia_task_group *group = &g->state[number];
+    for (;;) {
+        int64_t task = atomic_fetch_add_explicit(&group->next, 1, memory_order_relaxed);
+        if (task >= g->tasks) return;
+        g->run(g->context, group, number, task, worker);
+    }
+}
+
+/* A worker has one room for all groups that it begins: nobody helps while a group is not begun, so the one
+ * before is done. */
+static void begin_group(const groups *g, int64_t number, int worker) {
+    int64_t room = NO_ROOM;
+    if (atomic_compare_exchange_strong(&g->state[number].room, &room,
+                                       g->threads < g->count ? worker : number))
+        work_on_group(g, number, worker);
+}
+
+/* Its own groups are the same in every call: their data may still be in its core's cache. */
+static void groups_worker(void *context, int64_t task, int worker) {
+    (void)task;
+    const groups *g = context;
+    for (int64_t own = worker; own < g->count; own += g->threads) begin_group(g, own, worker);
+    for (int64_t other = g->count - 1; other >= 0; other--) begin_group(g, other, worker);
+    for (int64_t i = 0; i < g->count; i++) work_on_group(g, (worker + i) % g->count, worker);
+}
+
+void sia_parallel_groups(int threads, int64_t count, int64_t tasks, sia_task_group *state,
+                         sia_group_task *run, void *context) {
+    groups g = {
+        .threads = threads, .count = count, .tasks = tasks, .state = state, .run = run, .context = context};
+    for (int64_t i = 0; i < count; i++) {
+        atomic_init(&state[i].next, 0);
+        atomic_init(&state[i].room, NO_ROOM);
+        atomic_init(&state[i].ready, 0);
+    }
+    sia_parallel(threads, threads, groups_worker, &g);
+}
+
 /* So that the library can be unloaded, and leak checkers find nothing. */
 __attribute__((destructor)) static void end_helpers(void) {
     pthread_mutex_lock(&pool.lock);

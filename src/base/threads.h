@@ -22,6 +22,28 @@ typedef void sia_task(void *context, int64_t task, int worker);
  * program is in here, it runs the tasks on the calling thread. */
 void sia_parallel(int threads, int64_t tasks, sia_task *run, void *context);
 
+/* Tasks in groups that share something, such as keys packed by the first of them. A worker takes whole groups,
+ * its own and then any that nobody has begun, so that what a group shares stays in its core's cache; in the end
+ * it helps with those that others have begun. Tasks of a group are started in ascending order, so a task may
+ * wait for one of its group with a smaller number.
+ *
+ * A group has a room while its tasks run, 0 <= room < sia_group_rooms(threads, groups), for what it shares. */
+typedef struct sia_task_group {
+    _Atomic int64_t next;  /* the task that is started next */
+    _Atomic int64_t room;  /* negative: not begun */
+    _Atomic int64_t ready; /* 0 at the start; for the tasks to count what others wait for */
+    char line[40];         /* to a line of the cache: each worker is at another group */
+} sia_task_group;
+
+typedef void sia_group_task(void *context, sia_task_group *group, int64_t number, int64_t task, int worker);
+
+int64_t sia_group_rooms(int threads, int64_t groups);
+
+/* Calls run(context, &state[group], group, task, worker) for 0 <= group < groups and 0 <= task < tasks. The
+ * caller lends `state`, one for each group, in any condition. */
+void sia_parallel_groups(int threads, int64_t groups, int64_t tasks, sia_task_group *state,
+                         sia_group_task *run, void *context);
+
 /* The processors this process may use. */
 int sia_threads_available(void);
 
