@@ -192,11 +192,12 @@ static int head_of(const attend *t, int64_t kv_head, int64_t row) {
     return (int)(kv_head * t->share + row % t->share);
 }
 
+/* In the order in which they lie in memory: the heads of a stretch one after the other. */
 static void decode_task(void *context, int64_t task, int worker) {
     (void)worker;
     const attend *t = context;
     const sia_cache *c = t->c;
-    int64_t kv_head = task / t->stretches, stretch = task % t->stretches;
+    int64_t stretch = task / c->a->config.kv_heads, kv_head = task % c->a->config.kv_heads;
     int64_t first = stretch * STRETCH * SIA_CACHE_BLOCK, rows = t->rows;
     const float *scale[SIA_DECODE_ROWS], *bias[SIA_DECODE_ROWS];
     int64_t limit[SIA_DECODE_ROWS];
@@ -208,7 +209,7 @@ static void decode_task(void *context, int64_t task, int worker) {
     }
     for (int64_t i = 0; i < STRETCH && first + i * SIA_CACHE_BLOCK < c->length; i++)
         parts[i] = part_of(c, first + i * SIA_CACHE_BLOCK, kv_head);
-    float *part = t->partials + task * t->partial;
+    float *part = t->partials + (kv_head * t->stretches + stretch) * t->partial;
     int64_t left = c->length - first, most = (int64_t)STRETCH * SIA_CACHE_BLOCK;
     sia_decode d = {.head_dim = c->a->config.head_dim,
                     .rows = (int)rows,

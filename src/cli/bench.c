@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +199,7 @@ static double nothing_seconds(int64_t hundreds) {
 
 /* The shortest of several chains: one that was interrupted would make a cycle too long, and a figure that no
  * other reaches. */
-double cli_instructions_per_cycle(void) {
+static double instructions_per_cycle(void) {
     enum { HUNDREDS = 800, CHAINS = 8, TENS = HUNDREDS * 10 / CHAINS };
     double cycle = INFINITY;
     for (int i = 0; i < CHAINS; i++) cycle = fmin(cycle, chain_seconds(TENS) / (TENS * 10));
@@ -207,9 +208,34 @@ double cli_instructions_per_cycle(void) {
 
 #else
 
-double cli_instructions_per_cycle(void) { return 0; }
+static double instructions_per_cycle(void) { return 0; }
 
 #endif
+
+typedef struct instructions {
+    int threads;
+    _Atomic int here;
+    double of_task[SIA_MAX_THREADS];
+} instructions;
+
+/* Tasks begin together, so that each has a thread of its own; one that waits in vain goes on. */
+static void instructions_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    instructions *all = context;
+    atomic_fetch_add(&all->here, 1);
+    double started = cli_seconds();
+    while (atomic_load(&all->here) < all->threads && cli_seconds() - started < 1e-3) {
+    }
+    all->of_task[task] = instructions_per_cycle();
+}
+
+double cli_instructions_per_cycle(int threads) {
+    instructions all = {.threads = threads < SIA_MAX_THREADS ? threads : SIA_MAX_THREADS};
+    sia_parallel(all.threads, all.threads, instructions_task, &all);
+    double least = all.of_task[0];
+    for (int i = 1; i < all.threads; i++) least = fmin(least, all.of_task[i]);
+    return least;
+}
 
 /* The first call warms the unit up; the fastest of the next few tells how many rounds make a part. */
 static void calibrate_peak(cli_roofs *roofs) {

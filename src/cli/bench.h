@@ -65,9 +65,9 @@ double cli_sgemm_seconds(const cli_roofs *roofs, int threads);
 double cli_read_seconds(const cli_roofs *roofs, int threads);
 double cli_read_bytes(const cli_roofs *roofs);
 
-/* How many instructions that do nothing the core takes in a cycle: fewer when another hardware thread shares
- * its front end, in which case a kernel is slow for no fault of its own, while the FMA peak hardly shows it.
- * Takes about 40 microseconds. 0 where it is not known how. */
-double cli_instructions_per_cycle(void);
+/* How many instructions that do nothing a core takes in a cycle, the lowest of `threads` at a time: fewer when
+ * another hardware thread shares its front end, in which case a kernel is slow for no fault of its own, while
+ * the FMA peak hardly shows it. Takes about 40 microseconds. 0 where it is not known how. */
+double cli_instructions_per_cycle(int threads);
 
 #endif

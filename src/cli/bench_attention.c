@@ -284,7 +284,7 @@ static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
     if (cell->op == OP_DECODE)
         rates.read = cli_read_bytes(b->roofs) / cli_read_seconds(b->roofs, cell->threads);
     rates.fma = cli_fma_operations(b->roofs, cell->threads) / cli_fma_seconds(b->roofs, cell->threads);
-    if (cell->threads == 1) rates.instructions = cli_instructions_per_cycle();
+    rates.instructions = cli_instructions_per_cycle(cell->threads);
     return rates;
 }
 

@@ -49,7 +49,7 @@ typedef struct bench_cell {
     double seconds[CLI_MAX_ROUNDS];   /* of a call */
     double fma_rate[CLI_MAX_ROUNDS];  /* operations a second */
     double read_rate[CLI_MAX_ROUNDS]; /* bytes a second; decode and read only */
-    /* The lower of cli_instructions_per_cycle right before and right after; one thread only. */
+    /* The lower of cli_instructions_per_cycle right before and right after. */
     double instructions[CLI_MAX_ROUNDS];
 } bench_cell;
 

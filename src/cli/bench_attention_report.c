@@ -51,23 +51,30 @@ static cli_quartiles rate(const bench *b, const bench_cell *cell, double work, c
     return cli_quartiles_of(values, b->set.rounds);
 }
 
-/* What the core takes when nobody shares it: the most that was seen in the whole run. */
-static double instructions_alone(const bench *b) {
+/* Whether the cores were ours in a round: they took nearly the most that was seen in the whole
+ * run. False where that is not measured. */
+static bool alone(const bench *b, const bench_cell *cell, int round) {
     double most = 0;
     for (int i = 0; i < b->cell_count; i++)
-        for (int round = 0; round < b->set.rounds; round++)
-            most = fmax(most, b->cells[i].instructions[round]);
-    return most;
+        for (int j = 0; j < b->set.rounds; j++) most = fmax(most, b->cells[i].instructions[j]);
+    return most > 0 && cell->instructions[round] >= 0.9 * most;
 }
 
-/* The median fraction of the peak over the rounds in which the core was ours, and how many they are; NAN and
- * 0 when there is none, or when the cell has several threads. */
+/* The median over the rounds in which the cores were ours, and how many they are; NAN and 0 when there is none.
+ */
 static double fraction_alone(const bench *b, const bench_cell *cell, int *rounds) {
-    double values[CLI_MAX_ROUNDS], enough = 0.9 * instructions_alone(b);
+    double values[CLI_MAX_ROUNDS];
     *rounds = 0;
-    for (int i = 0; i < b->set.rounds && cell->threads == 1 && enough > 0; i++)
-        if (cell->instructions[i] >= enough)
-            values[(*rounds)++] = cell->operations / cell->seconds[i] / cell->fma_rate[i];
+    for (int i = 0; i < b->set.rounds; i++)
+        if (alone(b, cell, i)) values[(*rounds)++] = cell->operations / cell->seconds[i] / cell->fma_rate[i];
+    return *rounds ? cli_quartiles_of(values, *rounds).median : NAN;
+}
+static double time_ratio_alone(const bench *b, const bench_cell *over, const bench_cell *under, int *rounds) {
+    double values[CLI_MAX_ROUNDS];
+    *rounds = 0;
+    for (int i = 0; i < b->set.rounds; i++)
+        if (alone(b, over, i) && alone(b, under, i))
+            values[(*rounds)++] = over->seconds[i] / under->seconds[i];
     return *rounds ? cli_quartiles_of(values, *rounds).median : NAN;
 }
 
@@ -107,8 +114,8 @@ static json_t *json_cell(const bench *b, const bench_cell *cell) {
     }
     put_quartiles(line, "ms_quartiles", ms);
     if (cell->operations > 0) put_quartiles(line, "peak_fraction_quartiles", fraction);
-    if (cell->operations > 0 && cell->threads == 1) {
-        int rounds;
+    int rounds;
+    if (cell->operations > 0) {
         put(line, "peak_fraction_alone", fraction_alone(b, cell, &rounds));
         json_object_set_new(line, "rounds_alone", json_integer(rounds));
     }
@@ -117,7 +124,10 @@ static json_t *json_cell(const bench *b, const bench_cell *cell) {
     const bench_cell *plain = p ? plain_of(b, cell) : NULL, *single = p ? single_of(b, cell) : NULL,
                      *f32 = p ? f32_of(b, cell) : NULL;
     if (plain) put(line, "time_over_plain", time_ratio(b, cell, plain));
-    if (single) put(line, "speed_over_one_thread", time_ratio(b, single, cell));
+    if (single) {
+        put(line, "speed_over_one_thread", time_ratio(b, single, cell));
+        put(line, "speed_over_one_thread_alone", time_ratio_alone(b, single, cell, &rounds));
+    }
     if (f32) put(line, "speed_over_f32", time_ratio(b, f32, cell));
     json_object_set_new(line, "rounds", json_integer(b->set.rounds));
     json_object_set_new(line, "isa", json_string(sia_isa()));
@@ -180,8 +190,8 @@ static void print_passes(const bench *b) {
                rate(b, cell, cell->operations / 1e9, NULL).median,
                rate(b, cell, cell->operations, cell->fma_rate).median);
         int rounds;
-        double alone = fraction_alone(b, cell, &rounds);
-        if (rounds) printf("  %.3f (%d)", alone, rounds);
+        double fraction = fraction_alone(b, cell, &rounds);
+        if (rounds) printf("  %.3f (%d)", fraction, rounds);
         putchar('\n');
     }
 }
@@ -205,8 +215,28 @@ static void print_decode(const bench *b) {
     }
 }
 
+/* What a cell is compared with, and over which rounds. */
+typedef enum comparison { WITH_PLAIN, WITH_ONE_THREAD, WITH_ONE_THREAD_ALONE, COMPARISONS } comparison;
+
+static const bench_cell *base_of(const bench *b, const bench_cell *cell, comparison with) {
+    return with == WITH_PLAIN ? plain_of(b, cell) : single_of(b, cell);
+}
+
+static void print_ratio(const bench *b, const bench_cell *cell, comparison with) {
+    const bench_cell *base = base_of(b, cell, with);
+    int rounds = 1;
+    double ratio = with == WITH_PLAIN        ? time_ratio(b, cell, base)
+                   : with == WITH_ONE_THREAD ? time_ratio(b, base, cell)
+                                             : time_ratio_alone(b, base, cell, &rounds);
+    if (rounds)
+        printf(" %7.3f", ratio);
+    else
+        printf(" %7s", "-");
+    if (with == WITH_ONE_THREAD_ALONE) printf(" (%d)", rounds);
+}
+
 /* One line: an operation, a shape, and the ratio at each length. */
-static void print_ratio_line(const bench *b, const bench_cell *first, bool threads, const int64_t *len,
+static void print_ratio_line(const bench *b, const bench_cell *first, comparison with, const int64_t *len,
                              int len_count) {
     char shape[24];
     const bench_problem *p = first->problem;
@@ -215,31 +245,30 @@ static void print_ratio_line(const bench *b, const bench_cell *first, bool threa
     for (int i = 0; i < len_count; i++) {
         bench_problem like = *p;
         like.len = len[i];
-        const bench_cell *cell = find(b, first->op, p->scheme, &like, first->threads, first->type);
-        const bench_cell *base = threads ? single_of(b, cell) : plain_of(b, cell);
-        printf(" %7.3f", threads ? time_ratio(b, base, cell) : time_ratio(b, cell, base));
+        print_ratio(b, find(b, first->op, p->scheme, &like, first->threads, first->type), with);
     }
     putchar('\n');
 }
 
-/* threads: how much faster than on one; else: the time over that of plain attention. The cells of the first
- * length stand for a line; those of the others are found from them. */
-static void print_ratios(const bench *b, bool threads, bool decode) {
+/* The cells of the first length stand for a line; those of the others are found from them. */
+static void print_ratios(const bench *b, comparison with, bool decode) {
+    static const char *const titles[] = {"time over plain (nope)", "speed over one thread",
+                                         "the same, cores alone (rounds)"};
     const int64_t *len = decode ? &b->set.keys : b->set.len;
     int len_count = decode ? 1 : b->set.len_count;
     bool started = false;
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
         if (!cell->problem || cell->problem->decode != decode || cell->problem->len != len[0]) continue;
-        if (!(threads ? single_of(b, cell) : plain_of(b, cell))) continue;
+        if (!base_of(b, cell, with)) continue;
         if (!started) {
-            printf("\n%s%-*s %8s ", decode ? "decode: " : "", decode ? 31 : 39,
-                   threads ? "speed over one thread" : "time over plain (nope)", "threads");
-            for (int j = 0; j < len_count; j++) printf(" %7d", (int)len[j]);
+            printf("\n%s%-*s %8s ", decode ? "decode: " : "", decode ? 31 : 39, titles[with], "threads");
+            for (int j = 0; j < len_count; j++)
+                printf(with == WITH_ONE_THREAD_ALONE ? " %7d    " : " %7d", (int)len[j]);
             putchar('\n');
         }
         started = true;
-        print_ratio_line(b, cell, threads, len, len_count);
+        print_ratio_line(b, cell, with, len, len_count);
     }
 }
 
@@ -255,15 +284,13 @@ static double last_cache(void) {
 
 /* A core that is shared: a neighbour on its other hardware thread takes half of its front end. */
 static void warn_of_sharing(const bench *b) {
-    double enough = 0.9 * instructions_alone(b);
     int shared = 0, samples = 0;
-    for (int i = 0; i < b->cell_count && enough > 0; i++)
-        for (int round = 0; round < b->set.rounds && b->cells[i].threads == 1; round++, samples++)
-            shared += b->cells[i].instructions[round] < enough;
+    for (int i = 0; i < b->cell_count; i++)
+        for (int round = 0; round < b->set.rounds && b->cells[i].instructions[round] > 0; round++, samples++)
+            shared += !alone(b, &b->cells[i], round);
     if (samples && shared > samples / 10)
         fprintf(stderr,
-                "sia bench attention: another hardware thread shared the core in %.0f%% of the samples on "
-                "one thread; "
+                "sia bench attention: another hardware thread shared a core in %.0f%% of the samples; "
                 "'alone' is the median over the others (their number)\n",
                 100.0 * shared / samples);
 }
@@ -312,6 +339,6 @@ void bench_print_tables(const bench *b) {
     printf("median of %d rounds\n", b->set.rounds);
     print_passes(b);
     print_decode(b);
-    for (int threads = 0; threads < 2; threads++)
-        for (int decode = 0; decode < 2; decode++) print_ratios(b, threads, decode);
+    for (int with = 0; with < COMPARISONS; with++)
+        for (int decode = 0; decode < 2; decode++) print_ratios(b, (comparison)with, decode);
 }

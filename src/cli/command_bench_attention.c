@@ -138,8 +138,8 @@ const cli_command command_bench_attention = {
         "backward. JSON has the quartiles too.\n"
         "\n"
         "A neighbour on the other hardware thread of the core takes half of its front end, which slows\n"
-        "kernels down and the peak hardly at all. Around each sample on one thread it is measured how many\n"
-        "instructions that do nothing the core takes in a cycle; 'alone' is the median over the rounds in\n"
-        "which that was at least 0.9 of the most in this run, with their number.\n",
+        "kernels down and the peak hardly at all. Around each sample it is measured how many instructions\n"
+        "that do nothing its cores take in a cycle; 'alone' is the median over the rounds in which that was\n"
+        "at least 0.9 of the most in this run for all of them, with the number of these rounds.\n",
     .run = run,
 };

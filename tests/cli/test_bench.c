@@ -115,6 +115,11 @@ static void check_line(const json_t *line) {
         else
             assert_true(number(line, "peak_fraction_alone") == number(line, "peak_fraction"));
     }
+    /* Against one thread, over the same round or none. */
+    if (number(line, "threads") == 2 && json_object_get(line, "speed_over_one_thread_alone")) {
+        double speed = json_number_value(json_object_get(line, "speed_over_one_thread_alone"));
+        assert_true(speed == 0 || speed == number(line, "speed_over_one_thread"));
+    }
     if (read || strcmp(op, "fma_peak") == 0 || strcmp(op, "sgemm") == 0) {
         static const char *const absent[] = {"scheme", "heads", "head_dim", "len"};
         for (int i = 0; i < 4; i++) check_null(line, absent[i]);
@@ -127,12 +132,13 @@ static void test_json(void **state) {
     (void)state;
     static const char command[] =
         "$SIA bench attention --quick --json --rounds 1 --len 40,100 --heads 2,3 --head-dim 16,24 "
-        "--keys 300 --megabytes 1 --threads 1 2>/dev/null";
+        "--keys 300 --megabytes 1 --threads 1,2 2>/dev/null";
     static const struct {
         const char *op;
         int lines;
-    } wanted[] = {{"fma_peak", 1}, {"sgemm", 1}, {"read", 1}, {"forward", 8}, {"backward", 8}, {"decode", 6}};
-    char output[65536];
+    } wanted[] = {{"fma_peak", 2}, {"sgemm", 2},     {"read", 2},
+                  {"forward", 16}, {"backward", 16}, {"decode", 12}};
+    char output[1 << 17];
     int seen[6] = {0}, lines = 0;
     assert_int_equal(run_command(command, output, sizeof output), 0);
     for (char *at = output, *end; (end = strchr(at, '\n')); at = end + 1, lines++) {
@@ -146,7 +152,7 @@ static void test_json(void **state) {
         json_decref(line);
     }
     for (int i = 0; i < 6; i++) assert_int_equal(seen[i], wanted[i].lines);
-    assert_int_equal(lines, 25);
+    assert_int_equal(lines, 50);
 }
 
 /* Operations counted by hand for 1 layer, width 16, hidden 64, vocabulary 64, 2 sequences of 8 tokens:
