@@ -36,17 +36,13 @@ static void panels_from_columns(const float *x, int64_t stride, int64_t k, int64
     for (int64_t first = 0; first < n; first += NR, out += k * NR) {
         int64_t width = n - first < NR ? n - first : NR;
         for (int64_t j = 0; j < NR; j += 8) {
-            const float *row = x + (first + j) * stride;
+            const float *row[8];
             int64_t i = 0;
+            for (int r = 0; r < 8; r++) row[r] = x + (first + j + r) * stride;
             if (j + 8 <= width)
-                for (; i + 8 <= k; i += 8) {
-                    v8 block[8];
-                    for (int r = 0; r < 8; r++) block[r] = load8(row + r * stride + i);
-                    transpose8(block);
-                    for (int r = 0; r < 8; r++) store8(out + (i + r) * NR + j, block[r]);
-                }
+                for (; i + 8 <= k; i += 8) transpose8(row, i, out + i * NR + j, NR);
             for (; i < k; i++)
-                for (int64_t r = 0; r < 8; r++) out[i * NR + j + r] = j + r < width ? row[r * stride + i] : 0;
+                for (int64_t r = 0; r < 8; r++) out[i * NR + j + r] = j + r < width ? row[r][i] : 0;
         }
     }
 }
@@ -71,13 +67,10 @@ static void mirror(float *c, int64_t n, int64_t stride) {
     for (; i + 8 <= n; i += 8) {
         for (int64_t r = i; r < i + 8; r++)
             for (int64_t j = r + 1; j < i + 8; j++) c[j * stride + r] = c[r * stride + j];
+        const float *row[8];
         int64_t j = i + 8;
-        for (; j + 8 <= n; j += 8) {
-            v8 block[8];
-            for (int r = 0; r < 8; r++) block[r] = load8(c + (i + r) * stride + j);
-            transpose8(block);
-            for (int r = 0; r < 8; r++) store8(c + (j + r) * stride + i, block[r]);
-        }
+        for (int r = 0; r < 8; r++) row[r] = c + (i + r) * stride;
+        for (; j + 8 <= n; j += 8) transpose8(row, j, c + j * stride + i, stride);
         for (; j < n; j++)
             for (int64_t r = i; r < i + 8; r++) c[j * stride + r] = c[r * stride + j];
     }

@@ -98,18 +98,30 @@ static void pack_columns(const sia_rows *x, float *out, int64_t panel_rows, int6
         memset(out + (p * panel_rows + x->rows) * NR, 0, (size_t)(fill_rows - x->rows) * NR * sizeof(float));
 }
 
-/* Two rows' numbers, one of each in turn: three rounds of this over 8 rows transpose them. */
-#define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_in_memory __attribute__((vector_size(16), aligned(4), may_alias));
 
-INLINE void transpose8(v8 r[8]) {
-    v8 t[8];
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 4; i++) {
-            t[2 * i] = ZIP_LOW(r[i], r[i + 4]);
-            t[2 * i + 1] = ZIP_HIGH(r[i], r[i + 4]);
+INLINE v8 halves(const float *low, const float *high) {
+    v4 a = *(const v4_in_memory *)low, b = *(const v4_in_memory *)high;
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+/* Columns c to c + 7 of 8 rows, as rows of out. Each half of a vector stays in its half, where shuffles are
+ * cheap: rows 4 to 7 are brought to the upper one by the loads. */
+INLINE void transpose8(const float *const row[8], int64_t c, float *out, int64_t out_stride) {
+    for (int64_t end = c + 8; c < end; c += 4, out += 4 * out_stride) {
+        v8 r[4], pairs[4];
+        for (int i = 0; i < 4; i++) r[i] = halves(row[i] + c, row[i + 4] + c);
+        for (int i = 0; i < 2; i++) {
+            pairs[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+            pairs[i + 2] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
         }
-        for (int i = 0; i < 8; i++) r[i] = t[i];
+        for (int i = 0; i < 4; i += 2) {
+            store8(out + i * out_stride,
+                   __builtin_shufflevector(pairs[i], pairs[i + 1], 0, 1, 8, 9, 4, 5, 12, 13));
+            store8(out + (i + 1) * out_stride,
+                   __builtin_shufflevector(pairs[i], pairs[i + 1], 2, 3, 10, 11, 6, 7, 14, 15));
+        }
     }
 }
 
@@ -123,12 +135,7 @@ static void pack_keys(const sia_rows *x, float *out) {
         for (int i = 0; i < 8; i++) prefetch_row(x, first + 8 + i);
         for (int i = 0; i < 8; i++) row[i] = first + i < x->rows ? row_ready(x, first + i, room[i]) : nothing;
         float *panel = out + first / NR * NR * d + first % NR;
-        for (int c = 0; c < d; c += 8) {
-            v8 block[8];
-            for (int i = 0; i < 8; i++) block[i] = load8(row[i] + c);
-            transpose8(block);
-            for (int i = 0; i < 8; i++) store8(panel + (c + i) * NR, block[i]);
-        }
+        for (int c = 0; c < d; c += 8) transpose8(row, c, panel + c * NR, NR);
     }
 }
 
