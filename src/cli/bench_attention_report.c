@@ -60,13 +60,14 @@ static bool alone(const bench *b, const bench_cell *cell, int round) {
     return most > 0 && cell->instructions[round] >= 0.9 * most;
 }
 
-/* The median over the rounds in which the cores were ours, and how many they are; NAN and 0 when there is none.
- */
-static double fraction_alone(const bench *b, const bench_cell *cell, int *rounds) {
+/* The median over the rounds in which the cores were ours, and how many they are; NAN and 0 when there is none:
+ * of the fraction of a roof, of how much longer a cell takes than another. */
+static double fraction_alone(const bench *b, const bench_cell *cell, double work, const double *roof,
+                             int *rounds) {
     double values[CLI_MAX_ROUNDS];
     *rounds = 0;
     for (int i = 0; i < b->set.rounds; i++)
-        if (alone(b, cell, i)) values[(*rounds)++] = cell->operations / cell->seconds[i] / cell->fma_rate[i];
+        if (alone(b, cell, i)) values[(*rounds)++] = work / cell->seconds[i] / roof[i];
     return *rounds ? cli_quartiles_of(values, *rounds).median : NAN;
 }
 static double time_ratio_alone(const bench *b, const bench_cell *over, const bench_cell *under, int *rounds) {
@@ -116,11 +117,13 @@ static json_t *json_cell(const bench *b, const bench_cell *cell) {
     if (cell->operations > 0) put_quartiles(line, "peak_fraction_quartiles", fraction);
     int rounds;
     if (cell->operations > 0) {
-        put(line, "peak_fraction_alone", fraction_alone(b, cell, &rounds));
+        put(line, "peak_fraction_alone", fraction_alone(b, cell, cell->operations, cell->fma_rate, &rounds));
         json_object_set_new(line, "rounds_alone", json_integer(rounds));
     }
-    if (cell->bytes > 0)
+    if (cell->bytes > 0) {
+        put(line, "bandwidth_fraction_alone", fraction_alone(b, cell, cell->bytes, cell->read_rate, &rounds));
         put_quartiles(line, "bandwidth_fraction_quartiles", rate(b, cell, cell->bytes, cell->read_rate));
+    }
     const bench_cell *plain = p ? plain_of(b, cell) : NULL, *single = p ? single_of(b, cell) : NULL,
                      *f32 = p ? f32_of(b, cell) : NULL;
     if (plain) put(line, "time_over_plain", time_ratio(b, cell, plain));
@@ -172,6 +175,14 @@ static void print_roofs(const bench *b) {
     }
 }
 
+/* The last column. */
+static void print_alone(const bench *b, const bench_cell *cell, double work, const double *roof) {
+    int rounds;
+    double fraction = fraction_alone(b, cell, work, roof, &rounds);
+    if (rounds) printf("  %.3f (%d)", fraction, rounds);
+    putchar('\n');
+}
+
 static void print_passes(const bench *b) {
     char shape[24];
     const bool *wanted = b->set.wanted;
@@ -189,29 +200,29 @@ static void print_passes(const bench *b) {
                shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
                rate(b, cell, cell->operations / 1e9, NULL).median,
                rate(b, cell, cell->operations, cell->fma_rate).median);
-        int rounds;
-        double fraction = fraction_alone(b, cell, &rounds);
-        if (rounds) printf("  %.3f (%d)", fraction, rounds);
-        putchar('\n');
+        print_alone(b, cell, cell->operations, cell->fma_rate);
     }
 }
 
 static void print_decode(const bench *b) {
     char shape[24];
     if (!b->set.wanted[OP_DECODE]) return;
-    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %7s  %8s\n", "decode", "scheme", "heads x dim", "keys",
-           "threads", "ms", "GB/s", "of read", "over f32");
+    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %8s  %7s  %s\n", "decode", "scheme", "heads x dim", "keys",
+           "threads", "ms", "GB/s", "over f32", "of read", "alone");
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
         const bench_problem *p = cell->problem;
         if (cell->op != OP_DECODE) continue;
         const bench_cell *f32 = f32_of(b, cell);
-        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  %7.3f", bench_type_names[cell->type], p->scheme,
+        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  ", bench_type_names[cell->type], p->scheme,
                shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
-               rate(b, cell, cell->bytes / 1e9, NULL).median,
-               rate(b, cell, cell->bytes, cell->read_rate).median);
-        if (f32) printf("  %8.2f", time_ratio(b, f32, cell));
-        putchar('\n');
+               rate(b, cell, cell->bytes / 1e9, NULL).median);
+        if (f32)
+            printf("%8.2f", time_ratio(b, f32, cell));
+        else
+            printf("%8s", "");
+        printf("  %7.3f", rate(b, cell, cell->bytes, cell->read_rate).median);
+        print_alone(b, cell, cell->bytes, cell->read_rate);
     }
 }
 
