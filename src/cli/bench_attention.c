@@ -310,6 +310,7 @@ static sia_status measure_cell(bench *b, bench_cell *cell, int round, roof_rates
     cell->fma_rate[round] = (before.fma + last->fma) / 2;
     cell->read_rate[round] = (before.read + last->read) / 2;
     cell->instructions[round] = fmin(before.instructions, last->instructions);
+    b->most_instructions = fmax(b->most_instructions, cell->instructions[round]);
     if (cell->op == OP_FMA_PEAK) cell->fma_rate[round] = cell->operations / seconds;
     if (cell->op == OP_READ) cell->read_rate[round] = cell->bytes / seconds;
     return status;

@@ -51,13 +51,10 @@ static cli_quartiles rate(const bench *b, const bench_cell *cell, double work, c
     return cli_quartiles_of(values, b->set.rounds);
 }
 
-/* Whether the cores were ours in a round: they took nearly the most that was seen in the whole
- * run. False where that is not measured. */
+/* Whether the cores were ours in a round: they took nearly the most that was seen in the whole run. False where
+ * that is not measured. */
 static bool alone(const bench *b, const bench_cell *cell, int round) {
-    double most = 0;
-    for (int i = 0; i < b->cell_count; i++)
-        for (int j = 0; j < b->set.rounds; j++) most = fmax(most, b->cells[i].instructions[j]);
-    return most > 0 && cell->instructions[round] >= 0.9 * most;
+    return b->most_instructions > 0 && cell->instructions[round] >= 0.9 * b->most_instructions;
 }
 
 /* The median over the rounds in which the cores were ours, and how many they are; NAN and 0 when there is none:

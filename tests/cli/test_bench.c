@@ -115,6 +115,10 @@ static void check_line(const json_t *line) {
         else
             assert_true(number(line, "peak_fraction_alone") == number(line, "peak_fraction"));
     }
+    if (json_object_get(line, "bandwidth_fraction")) {
+        double fraction = json_number_value(json_object_get(line, "bandwidth_fraction_alone"));
+        assert_true(fraction == 0 || fraction == number(line, "bandwidth_fraction"));
+    }
     /* Against one thread, over the same round or none. */
     if (number(line, "threads") == 2 && json_object_get(line, "speed_over_one_thread_alone")) {
         double speed = json_number_value(json_object_get(line, "speed_over_one_thread_alone"));
