@@ -15,8 +15,10 @@
  * with the query, and with the weights of a block, are summed in integers, both rounded to 16 bits of their
  * largest: what that rounding loses is a hundredth of what the bytes lost already.
  *
- * A block is read from its start to its end, in one stream and without prefetching by hand: the hardware runs
- * ahead best of what it can foresee (docs/speed.md). */
+ * A block is read from its start to its end, without prefetching by hand: the hardware runs ahead best of what
+ * it can foresee. How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
+ * memory holds one, and so does each number of a query. So but for int8 few queries go over two blocks at a
+ * time, in two long streams that are far from each other: both share the numbers of a query (docs/speed.md). */
 #ifndef SIA_KERNEL_DECODE_H
 #define SIA_KERNEL_DECODE_H
 
@@ -187,30 +189,36 @@ static void cache_read(sia_type type, int d, const void *block, float *k, float 
         cache_read_type(SIA_F32, d, block, k, v);
 }
 
-/* part[r] = the sum over i < n, a multiple of 4, of a[r][i] times row i of the panel. A single row keeps four
- * sums, so that a multiply-add does not wait for the one before. */
-INLINE void panel_times(sia_type type, int rows, const void *panel, int64_t n, const float *a,
-                        int64_t a_stride, vf part[4][NV]) {
-    vf sum[4][4][NV];
-    int split = 4 / rows;
-    for (int i = 0; i < split; i++)
-        for (int r = 0; r < rows; r++) FOR_VECTORS(sum[i][r][v] = vzero();)
+/* Statements for block s of two, and for term i of a sum, written out as in tile.h. */
+#define FOR_BLOCKS(...) \
+    { WITH(s, 0, __VA_ARGS__) WITH(s, 1, __VA_ARGS__) }
+#define FOUR_TERMS(...) \
+    { WITH(i, 0, __VA_ARGS__) WITH(i, 1, __VA_ARGS__) WITH(i, 2, __VA_ARGS__) WITH(i, 3, __VA_ARGS__) }
+
+/* part[s][r] = the sum over i < n, a multiple of 4, of a[s][r][i] times row i of panel[s]. There is room for
+ * four sums: where blocks and rows are fewer, each has several, so that a multiply-add does not wait for the
+ * one before. */
+INLINE void panel_times(sia_type type, int blocks, int rows, const void *const panel[2], int64_t n,
+                        const float *const a[2], int64_t a_stride, vf part[2][4][NV]) {
+    vf sum[4][NV];
+    int together = blocks * rows, split = 4 / together;
+    FOUR_TERMS(FOR_VECTORS(sum[i][v] = vzero();))
     for (int64_t four = 0; four < n; four += 4)
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
+        FOUR_TERMS(FOR_BLOCKS(if (s < blocks) {
             vf x[NV];
-            FOR_VECTORS(x[v] = load_row(type, panel, four + i, v);)
-#pragma GCC unroll 4
-            for (int r = 0; r < rows; r++) {
-                vf y = vdup(a[r * a_stride + four + i]);
-                FOR_VECTORS(sum[i % split][r][v] = vfma(y, x[v], sum[i % split][r][v]);)
-            }
-        }
-    for (int r = 0; r < rows; r++)
-        FOR_VECTORS({
-            part[r][v] = sum[0][r][v];
-            for (int i = 1; i < split; i++) part[r][v] += sum[i][r][v];
-        })
+            FOR_VECTORS(x[v] = load_row(type, panel[s], four + i, v);)
+            FOUR_ROWS(
+                0, if (r < rows) {
+                    vf y = vdup(a[s][r * a_stride + four + i]),
+                       *to = sum[i % split * together + s * rows + r];
+                    FOR_VECTORS(to[v] = vfma(y, x[v], to[v]);)
+                })
+        }))
+    FOR_BLOCKS(FOUR_ROWS(0, if (s < blocks && r < rows) FOR_VECTORS({
+                             part[s][r][v] = sum[s * rows + r][v];
+                             for (int i = 1; i < split; i++)
+                                 part[s][r][v] += sum[i * together + s * rows + r][v];
+                         })))
 }
 
 /* Numbers that bytes are multiplied with, in 16 bits: pair[i] of every four holds the numbers i and i + 2 for
@@ -244,12 +252,11 @@ INLINE void numbers_to_16(const float *x, int64_t n, numbers16 *out) {
     }
 }
 
-/* part[r] = the same sum over the bytes of a panel, times the scale of the numbers, before that of the bytes. */
+/* The same for the bytes of one panel, times the scale of the numbers, before that of the bytes. */
 INLINE void panel_times_i8(int rows, const int8_t *panel, int64_t n, const numbers16 *a, vf part[4][NV]) {
     vi sum[2][4][NV];
     int split = rows < 4 ? 2 : 1;
-    for (int i = 0; i < split; i++)
-        for (int r = 0; r < rows; r++) FOR_VECTORS(sum[i][r][v] = (vi){0};)
+    FOUR_ROWS(0, FOR_VECTORS(sum[0][r][v] = sum[1][r][v] = (vi){0};))
     for (int64_t four = 0; four < n; four += 4, panel += 4 * NR) {
         vi even[NV], odd[NV];
         FOR_VECTORS({
@@ -257,20 +264,19 @@ INLINE void panel_times_i8(int rows, const int8_t *panel, int64_t n, const numbe
             even[v] = vbytes_even(bytes);
             odd[v] = vbytes_odd(bytes);
         })
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            vi x = (vi){0} + a[r].pair[four], y = (vi){0} + a[r].pair[four + 1];
-            FOR_VECTORS({
-                sum[0][r][v] += vdot16(even[v], x);
-                sum[split - 1][r][v] += vdot16(odd[v], y);
+        FOUR_ROWS(
+            0, if (r < rows) {
+                vi x = (vi){0} + a[r].pair[four], y = (vi){0} + a[r].pair[four + 1];
+                FOR_VECTORS({
+                    sum[0][r][v] += vdot16(even[v], x);
+                    sum[split - 1][r][v] += vdot16(odd[v], y);
+                })
             })
-        }
     }
-    for (int r = 0; r < rows; r++)
-        FOR_VECTORS({
-            vi both = split > 1 ? sum[0][r][v] + sum[1][r][v] : sum[0][r][v];
-            part[r][v] = __builtin_convertvector(both, vf) * vdup(a[r].scale);
-        })
+    FOUR_ROWS(0, if (r < rows) FOR_VECTORS({
+                  vi both = split > 1 ? sum[0][r][v] + sum[1][r][v] : sum[0][r][v];
+                  part[r][v] = __builtin_convertvector(both, vf) * vdup(a[r].scale);
+              }))
 }
 
 /* One row of v, for the few keys at the end that not all queries see. */
@@ -283,142 +289,185 @@ INLINE float one_value(sia_type type, const void *values, int row, int c) {
     return ((const int8_t *)values)[value_place_i8(row, c)];
 }
 
-/* What decode_block works on: `rows` (1, 2 or 4) queries from `row` on, keys 0 .. n-1 of a block with
- * `before` keys before it. */
+/* What decode_blocks works on: `rows` (1, 2 or 4) queries from `row` on, and one or two blocks. */
 typedef struct decoding {
     const sia_decode *q;
     int row;
-    int64_t before, n;
-    const void *block;
-    const numbers16 *q16;
-    float weight[4][CB];
+    const void *block[2];
+    const float *scale[2][4], *bias[2][4]; /* of each block and row, at its first key */
+    int64_t n;                             /* keys of a block: CB if there are two */
+    int64_t sees[4];                       /* keys of a single block that the row sees; of two, all */
+    float weight[2][4][CB];                /* logits at first */
     vf best[4];
 } decoding;
 
-/* The logits of NR keys from j on, from their products with the queries. `scales` of int8 keys, or NULL. */
-INLINE void decode_logits(int rows, decoding *b, int64_t j, const float *scales, vf part[4][NV]) {
-    for (int r = 0; r < rows; r++) {
-        const float *scale = b->q->scale[b->row + r], *bias = b->q->bias[b->row + r];
-        int64_t sees = b->q->limit[b->row + r] - b->before, t = sees - 1 - j;
-        if (sees > b->n) sees = b->n;
-        FOR_VECTORS({
-            vf l = part[r][v];
-            if (scales) l *= vload(scales + v * VW);
-            l = vfma(vload(scale - t + v * VW), l, vload(bias - t + v * VW));
-            if (j + NR > sees) l = vselect(viota() + v * VW < (int32_t)(sees - j), l, vdup(-INFINITY));
-            vstore(b->weight[r] + j + v * VW, l);
-            b->best[r] = vmax(l, b->best[r]);
-        })
-    }
+/* The logits of row r for NR keys of block s from j on, from their products with the query; keys that the row
+ * does not see are masked later. `scales` of int8 keys, or NULL. */
+INLINE void decode_logits(decoding *b, int s, int r, int64_t j, const float *scales, const vf part[NV]) {
+    const float *scale = b->scale[s][r] + j, *bias = b->bias[s][r] + j;
+    FOR_VECTORS({
+        vf l = part[v];
+        if (scales) l *= vload(scales + v * VW);
+        l = vfma(vload(scale + v * VW), l, vload(bias + v * VW));
+        vstore(b->weight[s][r] + j + v * VW, l);
+        b->best[r] = vmax(l, b->best[r]);
+    })
 }
 
-INLINE void decode_keys(sia_type type, int rows, decoding *b) {
+INLINE void decode_keys(sia_type type, int blocks, int rows, decoding *b, const numbers16 *q16) {
     int d = b->q->head_dim;
+    const float *q = b->q->q + b->row * d, *const same[2] = {q, q};
     for (int64_t j = 0; j < b->n; j += NR) {
-        vf part[4][NV];
-        const void *panel = key_panel(type, d, b->block, j);
+        vf part[2][4][NV];
+        const void *panel[2];
+        for (int s = 0; s < blocks; s++) panel[s] = key_panel(type, d, b->block[s], j);
         if (type == SIA_I8)
-            panel_times_i8(rows, panel, d, b->q16, part);
+            panel_times_i8(rows, panel[0], d, q16, part[0]);
         else
-            panel_times(type, rows, panel, d, b->q->q + b->row * d, d, part);
-        decode_logits(rows, b, j, type == SIA_I8 ? key_scales(d, panel) : NULL, part);
+            panel_times(type, blocks, rows, panel, d, same, d, part);
+        for (int s = 0; s < blocks; s++)
+            for (int r = 0; r < rows; r++)
+                decode_logits(b, s, r, j, type == SIA_I8 ? key_scales(d, panel[s]) : NULL, part[s][r]);
     }
 }
 
-/* out = correction * out + the weights of the first `keys` keys times their values. */
-INLINE void decode_values(sia_type type, int rows, const decoding *b, int64_t keys, const float *correction,
-                          float *out) {
-    int64_t width = width_of(b->q->head_dim);
-    const uint8_t *values = values_of(type, b->q->head_dim, b->block);
-    numbers16 w16[4];
-    for (int r = 0; r < rows && type == SIA_I8; r++) numbers_to_16(b->weight[r], keys, &w16[r]);
-    for (int64_t c = 0; c < width; c += NR) {
-        vf part[4][NV];
-        const void *panel = values + c * CB * type_bytes(type);
-        if (type == SIA_I8)
-            panel_times_i8(rows, panel, keys, w16, part);
-        else
-            panel_times(type, rows, panel, keys, b->weight[0], CB, part);
-        for (int r = 0; r < rows; r++)
-            FOR_VECTORS({
-                float *o = out + r * width + c + v * VW;
-                vstore(o, vfma(vload(o), vdup(correction[r]), part[r][v]));
-            })
-    }
+/* Minus infinity for the keys of a single block that row r does not see. */
+INLINE void mask_logits(decoding *b, int r) {
+    float *logits = b->weight[0][r];
+    for (int64_t j = b->sees[r]; j < CB; j++) logits[j] = -INFINITY;
+    b->best[r] = vdup(-INFINITY);
+    for (int64_t j = 0; j < b->sees[r]; j += VW) b->best[r] = vmax(vload(logits + j), b->best[r]);
 }
 
 /* Logits to weights: the new maximum of row r, the sum; returns what the old sums must be multiplied by. */
-INLINE float decode_weights(sia_type type, decoding *b, int r) {
+INLINE float decode_weights(sia_type type, int blocks, decoding *b, int r) {
+    if (blocks == 1 && b->sees[r] < CB) mask_logits(b, r);
     float *max = b->q->max + b->row + r, *sum = b->q->sum + b->row + r, before = *max,
           most = vmaximum(b->best[r]);
-    const float *scales = type == SIA_I8 ? value_scales(b->q->head_dim, b->block) : NULL;
     *max = most > before ? most : before;
     vexp2_from zero = vexp2_reference(vzero());
     vf z = vzero(), m = vdup(*max);
-    for (int64_t j = 0; j < b->n; j += 2 * VW) { /* logits are there in whole panels */
-        vf p[2] = {vload(b->weight[r] + j) - m, vload(b->weight[r] + j + VW) - m};
-        vexp2_two(&p[0], zero, &p[1], zero);
-        z += p[0] + p[1];
-        for (int i = 0; i < 2; i++)
-            vstore(b->weight[r] + j + i * VW, scales ? p[i] * vload(scales + j + i * VW) : p[i]);
+    for (int s = 0; s < blocks; s++) {
+        float *w = b->weight[s][r];
+        const float *scales = type == SIA_I8 ? value_scales(b->q->head_dim, b->block[s]) : NULL;
+        for (int64_t j = 0; j < b->n; j += 2 * VW) { /* logits are there in whole panels */
+            vf p[2] = {vload(w + j) - m, vload(w + j + VW) - m};
+            vexp2_two(&p[0], zero, &p[1], zero);
+            z += p[0] + p[1];
+            for (int i = 0; i < 2; i++)
+                vstore(w + j + i * VW, scales ? p[i] * vload(scales + j + i * VW) : p[i]);
+        }
     }
     float correction = scalar_exp2(before - *max);
     *sum = *sum * correction + vsum(z);
     return correction;
 }
 
-INLINE void decode_block(sia_type type, int rows, const sia_decode *q, const numbers16 *q16, int row,
-                         int block, int64_t before, int64_t n) {
-    int d = q->head_dim;
-    int64_t width = width_of(d), common = n;
-    decoding b; /* field by field: an initializer would set 4 KiB of weights to 0 for each block */
-    b.q = q;
-    b.q16 = q16;
-    b.row = row;
-    b.before = before;
-    b.n = n;
-    b.block = q->block[block];
-    float *out = q->out + row * width, correction[4];
-    for (int r = 0; r < rows; r++) b.best[r] = vdup(-INFINITY);
-    for (int r = 0; r < rows; r++)
-        if (q->limit[row + r] - before < common) common = q->limit[row + r] - before;
-    common =
-        common < 0 ? 0 : common / 4 * 4; /* keys that all rows see, in fours; the few after them one by one */
-
-    decode_keys(type, rows, &b);
-    for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, &b, r);
-    decode_values(type, rows, &b, common, correction, out);
-    for (int r = 0; r < rows; r++)
-        for (int64_t j = common; j < n && j < q->limit[row + r] - before; j++)
-            for (int c = 0; c < d; c++)
-                out[r * width + c] +=
-                    b.weight[r][j] * one_value(type, values_of(type, d, b.block), (int)j, c);
+/* out = correction * out + the weights of the first `keys` keys of each block times their values. */
+INLINE void decode_values(sia_type type, int blocks, int rows, const decoding *b, int64_t keys,
+                          const float *correction, float *out) {
+    int64_t width = width_of(b->q->head_dim);
+    const float *const weights[2] = {b->weight[0][0], b->weight[1][0]};
+    numbers16 w16[4];
+    for (int r = 0; r < rows && type == SIA_I8; r++) numbers_to_16(weights[0] + r * CB, keys, &w16[r]);
+    for (int64_t c = 0; c < width; c += NR) {
+        vf part[2][4][NV];
+        const void *panel[2];
+        for (int s = 0; s < blocks; s++)
+            panel[s] = values_of(type, b->q->head_dim, b->block[s]) + c * CB * type_bytes(type);
+        if (type == SIA_I8)
+            panel_times_i8(rows, panel[0], keys, w16, part[0]);
+        else
+            panel_times(type, blocks, rows, panel, keys, weights, CB, part);
+        for (int r = 0; r < rows; r++)
+            FOR_VECTORS({
+                float *o = out + r * width + c + v * VW;
+                vf more = blocks == 2 ? part[0][r][v] + part[1][r][v] : part[0][r][v];
+                vstore(o, vfma(vload(o), vdup(correction[r]), more));
+            })
+    }
 }
 
-INLINE void decode_type(sia_type type, const sia_decode *q) {
+INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode *q, const numbers16 *q16,
+                          int row, const int64_t *number) {
+    int d = q->head_dim;
+    int64_t width = width_of(d), left = q->count - number[0] * CB, common = CB;
+    decoding b; /* field by field: an initializer would set 8 KiB of weights to 0 for each block */
+    b.q = q;
+    b.row = row;
+    b.n = blocks == 2 || left > CB ? CB : left;
+    float *out = q->out + row * width, correction[4];
+    for (int r = 0; r < rows; r++) {
+        for (int s = 0; s < blocks; s++) {
+            int64_t t = q->limit[row + r] - 1 - number[s] * CB; /* distance of the first key */
+            b.block[s] = q->block[number[s]];
+            b.scale[s][r] = q->scale[row + r] - t;
+            b.bias[s][r] = q->bias[row + r] - t;
+        }
+        int64_t sees = q->limit[row + r] - number[0] * CB;
+        b.sees[r] = sees < 0 ? 0 : sees < b.n ? sees : b.n;
+        b.best[r] = vdup(-INFINITY);
+        if (b.sees[r] < common) common = b.sees[r];
+    }
+    common = common / 4 * 4; /* keys that all rows see, in fours; the few after them one by one */
+
+    decode_keys(type, blocks, rows, &b, q16);
+    for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, blocks, &b, r);
+    decode_values(type, blocks, rows, &b, blocks == 2 ? CB : common, correction, out);
+    for (int r = 0; r < rows && blocks == 1; r++)
+        for (int64_t j = common; j < b.sees[r]; j++)
+            for (int c = 0; c < d; c++)
+                out[r * width + c] +=
+                    b.weight[0][r][j] * one_value(type, values_of(type, d, b.block[0]), (int)j, c);
+}
+
+/* A function for each: in one for all, the compiler runs out of registers. */
+#define DECODE_FUNCTION(name, type, blocks, rows)                                                   \
+    NOINLINE void name(const sia_decode *q, const numbers16 *q16, int row, const int64_t *number) { \
+        decode_blocks(type, blocks, rows, q, q16, row, number);                                     \
+    }
+#define DECODE_FUNCTIONS(name, type)      \
+    DECODE_FUNCTION(name##_1, type, 1, 1) \
+    DECODE_FUNCTION(name##_2, type, 1, 2) \
+    DECODE_FUNCTION(name##_4, type, 1, 4)
+DECODE_FUNCTIONS(decode_f32, SIA_F32)
+DECODE_FUNCTIONS(decode_f16, SIA_F16)
+DECODE_FUNCTIONS(decode_i8, SIA_I8)
+DECODE_FUNCTION(decode_two_f32_1, SIA_F32, 2, 1)
+DECODE_FUNCTION(decode_two_f32_2, SIA_F32, 2, 2)
+DECODE_FUNCTION(decode_two_f16_1, SIA_F16, 2, 1)
+DECODE_FUNCTION(decode_two_f16_2, SIA_F16, 2, 2)
+
+typedef void (*decode_function)(const sia_decode *q, const numbers16 *q16, int row, const int64_t *number);
+
+static void decode(sia_type type, const sia_decode *q) {
+    static const decode_function of_one[][3] = {[SIA_F32] = {decode_f32_4, decode_f32_2, decode_f32_1},
+                                                [SIA_F16] = {decode_f16_4, decode_f16_2, decode_f16_1},
+                                                [SIA_I8] = {decode_i8_4, decode_i8_2, decode_i8_1}};
+    static const decode_function of_two[][3] = {[SIA_F32] = {NULL, decode_two_f32_2, decode_two_f32_1},
+                                                [SIA_F16] = {NULL, decode_two_f16_2, decode_two_f16_1}};
     numbers16 q16[SIA_DECODE_ROWS];
+    int64_t seen = q->count, blocks = (q->count + CB - 1) / CB;
     for (int r = 0; r < q->rows; r++) {
         if (type == SIA_I8) numbers_to_16(q->q + r * q->head_dim, q->head_dim, &q16[r]);
         q->max[r] = -FLT_MAX;
         q->sum[r] = 0;
+        if (q->limit[r] < seen) seen = q->limit[r]; /* by all rows */
     }
     memset(q->out, 0, sizeof(float) * (size_t)(q->rows * width_of(q->head_dim)));
-    for (int64_t before = 0; before < q->count; before += CB) {
-        int64_t n = q->count - before < CB ? q->count - before : CB;
-        int block = (int)(before / CB), row = 0;
-        for (; row + 4 <= q->rows; row += 4) decode_block(type, 4, q, q16 + row, row, block, before, n);
-        for (; row + 2 <= q->rows; row += 2) decode_block(type, 2, q, q16 + row, row, block, before, n);
-        for (; row < q->rows; row++) decode_block(type, 1, q, q16 + row, row, block, before, n);
+    bool two = type != SIA_I8 && q->rows < 4; /* the sums of four rows leave no registers for two blocks */
+    int64_t apart = two ? (blocks + 1) / 2 : blocks;
+    for (int64_t i = 0; i < apart; i++) {
+        const int64_t number[2] = {i, i + apart};
+        bool whole = two && (i + apart + 1) * CB <= seen;
+        for (int row = 0, size = 0; size < 3; size++)
+            for (int rows = 4 >> size; row + rows <= q->rows; row += rows)
+                if (whole)
+                    of_two[type][size](q, q16 + row, row, number);
+                else
+                    for (int s = 0; s < 2 && number[s] < blocks; s++)
+                        of_one[type][size](q, q16 + row, row, number + s);
     }
-}
-
-static void decode(sia_type type, const sia_decode *q) {
-    if (type == SIA_F32)
-        decode_type(SIA_F32, q);
-    else if (type == SIA_F16)
-        decode_type(SIA_F16, q);
-    else
-        decode_type(SIA_I8, q);
 }
 
 #endif

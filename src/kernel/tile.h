@@ -26,21 +26,16 @@ typedef struct tile {
 
 /* Statements for each row r and each vector v of a tile, written out: an index must be a constant before the
  * compiler decides what lives in registers, and it unrolls loops only after that. */
-#define WITH_ROW(number, ...) \
-    {                         \
-        enum { r = number };  \
-        __VA_ARGS__           \
+#define WITH(name, number, ...) \
+    {                           \
+        enum { name = number }; \
+        __VA_ARGS__             \
     }
-#define WITH_VECTOR(number, ...) \
-    {                            \
-        enum { v = number };     \
-        __VA_ARGS__              \
-    }
-#define FOUR_ROWS(first, ...)    \
-    WITH_ROW(first, __VA_ARGS__) \
-    WITH_ROW(first + 1, __VA_ARGS__) WITH_ROW(first + 2, __VA_ARGS__) WITH_ROW(first + 3, __VA_ARGS__)
+#define FOUR_ROWS(first, ...)   \
+    WITH(r, first, __VA_ARGS__) \
+    WITH(r, first + 1, __VA_ARGS__) WITH(r, first + 2, __VA_ARGS__) WITH(r, first + 3, __VA_ARGS__)
 /* Every second row: r is the first of two. */
-#define TWO_PAIRS(first, ...) WITH_ROW(first, __VA_ARGS__) WITH_ROW(first + 2, __VA_ARGS__)
+#define TWO_PAIRS(first, ...) WITH(r, first, __VA_ARGS__) WITH(r, first + 2, __VA_ARGS__)
 #if MR == 4
 #    define FOR_ROWS(...) \
         { FOUR_ROWS(0, __VA_ARGS__) }
@@ -48,9 +43,9 @@ typedef struct tile {
         { TWO_PAIRS(0, __VA_ARGS__) }
 #elif MR == 6
 #    define FOR_ROWS(...) \
-        { FOUR_ROWS(0, __VA_ARGS__) WITH_ROW(4, __VA_ARGS__) WITH_ROW(5, __VA_ARGS__) }
+        { FOUR_ROWS(0, __VA_ARGS__) WITH(r, 4, __VA_ARGS__) WITH(r, 5, __VA_ARGS__) }
 #    define FOR_PAIRS_OF_ROWS(...) \
-        { TWO_PAIRS(0, __VA_ARGS__) WITH_ROW(4, __VA_ARGS__) }
+        { TWO_PAIRS(0, __VA_ARGS__) WITH(r, 4, __VA_ARGS__) }
 #elif MR == 12
 #    define FOR_ROWS(...) \
         { FOUR_ROWS(0, __VA_ARGS__) FOUR_ROWS(4, __VA_ARGS__) FOUR_ROWS(8, __VA_ARGS__) }
@@ -59,12 +54,12 @@ typedef struct tile {
 #endif
 #if NV == 2
 #    define FOR_VECTORS(...) \
-        { WITH_VECTOR(0, __VA_ARGS__) WITH_VECTOR(1, __VA_ARGS__) }
+        { WITH(v, 0, __VA_ARGS__) WITH(v, 1, __VA_ARGS__) }
 #elif NV == 4
-#    define FOR_VECTORS(...)                                                                    \
-        {                                                                                       \
-            WITH_VECTOR(0, __VA_ARGS__)                                                         \
-            WITH_VECTOR(1, __VA_ARGS__) WITH_VECTOR(2, __VA_ARGS__) WITH_VECTOR(3, __VA_ARGS__) \
+#    define FOR_VECTORS(...)                                                        \
+        {                                                                           \
+            WITH(v, 0, __VA_ARGS__)                                                 \
+            WITH(v, 1, __VA_ARGS__) WITH(v, 2, __VA_ARGS__) WITH(v, 3, __VA_ARGS__) \
         }
 #endif
 

@@ -89,6 +89,18 @@ static void long_cache(void **state) {
     FOR_EACH_ISA (kernel) check(kernel, "logn+rope", (shape){1, 1, 16, {.q_len = 1500, .k_len = 1500}}, 700);
 }
 
+/* Up to three rows at a time go over two blocks at once where both are whole: none, one and two such pairs, and
+ * a block without a partner. */
+static void pairs_of_blocks(void **state) {
+    (void)state;
+    const shape own = {1, 1, 24, {.q_len = 1100, .k_len = 1100}},
+                shared = {2, 1, 24, {.q_len = 1100, .k_len = 1100}};
+    FOR_EACH_ISA (kernel) {
+        for (int64_t step = 1; step <= 3; step++) check(kernel, "si+prope", own, step);
+        check(kernel, "logn+rope", shared, 1);
+    }
+}
+
 /* Keys and values that f16 and i8 hold exactly: then no rounding excuses a difference. */
 static void exact_in_every_type(void **state) {
     (void)state;
@@ -334,16 +346,12 @@ static void million(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
-                                       cmocka_unit_test(every_cut),
-                                       cmocka_unit_test(long_cache),
-                                       cmocka_unit_test(exact_in_every_type),
-                                       cmocka_unit_test(threads_same_bits),
-                                       cmocka_unit_test(truncate_and_retry),
-                                       cmocka_unit_test(nan_is_not_seen_before_it),
-                                       cmocka_unit_test(bytes_of_blocks),
-                                       cmocka_unit_test(partial_results_grow),
-                                       cmocka_unit_test(memory_is_given_back),
-                                       cmocka_unit_test(million)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme),         cmocka_unit_test(every_cut),
+        cmocka_unit_test(long_cache),           cmocka_unit_test(pairs_of_blocks),
+        cmocka_unit_test(exact_in_every_type),  cmocka_unit_test(threads_same_bits),
+        cmocka_unit_test(truncate_and_retry),   cmocka_unit_test(nan_is_not_seen_before_it),
+        cmocka_unit_test(bytes_of_blocks),      cmocka_unit_test(partial_results_grow),
+        cmocka_unit_test(memory_is_given_back), cmocka_unit_test(million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
