@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-    LARGEST_CHUNK = 16, /* blocks: 4096 positions */
-    STRETCH = 16,       /* blocks in a decode task */
+    LARGEST_CHUNK = 16,          /* blocks: 4096 positions */
+    STRETCH = 2 * LARGEST_CHUNK, /* blocks in a decode task, which reads its halves side by side (decode.h) */
 };
 
 typedef struct chunk {
