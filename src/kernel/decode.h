@@ -189,36 +189,36 @@ static void cache_read(sia_type type, int d, const void *block, float *k, float 
         cache_read_type(SIA_F32, d, block, k, v);
 }
 
-/* Statements for block s of two, and for term i of a sum, written out as in tile.h. */
+/* Statements for block s of two, written out as in tile.h. */
 #define FOR_BLOCKS(...) \
     { WITH(s, 0, __VA_ARGS__) WITH(s, 1, __VA_ARGS__) }
-#define FOUR_TERMS(...) \
-    { WITH(i, 0, __VA_ARGS__) WITH(i, 1, __VA_ARGS__) WITH(i, 2, __VA_ARGS__) WITH(i, 3, __VA_ARGS__) }
 
 /* part[s][r] = the sum over i < n, a multiple of 4, of a[s][r][i] times row i of panel[s]. There is room for
  * four sums: where blocks and rows are fewer, each has several, so that a multiply-add does not wait for the
  * one before. */
 INLINE void panel_times(sia_type type, int blocks, int rows, const void *const panel[2], int64_t n,
                         const float *const a[2], int64_t a_stride, vf part[2][4][NV]) {
-    vf sum[4][NV];
-    int together = blocks * rows, split = 4 / together;
-    FOUR_TERMS(FOR_VECTORS(sum[i][v] = vzero();))
+    vf sum[4][2][4][NV] = {0};
+    int split = 4 / (blocks * rows);
     for (int64_t four = 0; four < n; four += 4)
-        FOUR_TERMS(FOR_BLOCKS(if (s < blocks) {
-            vf x[NV];
-            FOR_VECTORS(x[v] = load_row(type, panel[s], four + i, v);)
-            FOUR_ROWS(
-                0, if (r < rows) {
-                    vf y = vdup(a[s][r * a_stride + four + i]),
-                       *to = sum[i % split * together + s * rows + r];
-                    FOR_VECTORS(to[v] = vfma(y, x[v], to[v]);)
-                })
-        }))
-    FOR_BLOCKS(FOUR_ROWS(0, if (s < blocks && r < rows) FOR_VECTORS({
-                             part[s][r][v] = sum[s * rows + r][v];
-                             for (int i = 1; i < split; i++)
-                                 part[s][r][v] += sum[i * together + s * rows + r][v];
-                         })))
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            FOR_BLOCKS(if (s < blocks) {
+                vf x[NV];
+                FOR_VECTORS(x[v] = load_row(type, panel[s], four + i, v);)
+                FOUR_ROWS(
+                    0, if (r < rows) {
+                        vf y = vdup(a[s][r * a_stride + four + i]);
+                        FOR_VECTORS(sum[i & (split - 1)][s][r][v] =
+                                        vfma(y, x[v], sum[i & (split - 1)][s][r][v]);)
+                    })
+            })
+    for (int s = 0; s < blocks; s++)
+        for (int r = 0; r < rows; r++)
+            FOR_VECTORS({
+                part[s][r][v] = sum[0][s][r][v];
+                for (int i = 1; i < split; i++) part[s][r][v] += sum[i][s][r][v];
+            })
 }
 
 /* Numbers that bytes are multiplied with, in 16 bits: pair[i] of every four holds the numbers i and i + 2 for
