@@ -132,6 +132,28 @@ static void exact_in_every_type(void **state) {
             }
 }
 
+/* What is too large for f16 becomes its largest number, from the first that would round to infinity on. */
+static void largest_half(void **state) {
+    (void)state;
+    enum { D = 8 };
+    const float given[D] = {65503.9f, 65504, 65519, 65520, 65536, 1e9f, -65520, -1e9f};
+    FOR_EACH_ISA (kernel) {
+        sia_attention *a;
+        sia_cache *c;
+        float q[D] = {0}, out[D];
+        sia_attention_config config = {.heads = 1, .head_dim = D, .threads = 1};
+        assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
+        assert_int_equal(sia_cache_create(&c, a, SIA_F16, NULL), SIA_OK);
+        assert_int_equal(sia_cache_append(c, 1, q, given, NULL), SIA_OK);
+        assert_int_equal(sia_cache_attend(c, 1, q, NULL, out, NULL, NULL), SIA_OK);
+        for (int i = 0; i < D; i++)
+            if (!(fabsf(fabsf(out[i]) - 65504) < 0.1f && out[i] * given[i] > 0))
+                fail_msg("%s: %g became %g", kernel->name, given[i], out[i]);
+        sia_cache_destroy(c);
+        sia_attention_destroy(a);
+    }
+}
+
 static void threads_same_bits(void **state) {
     (void)state;
     enum { N = 9000, D = 32 };
@@ -346,12 +368,18 @@ static void million(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_scheme),         cmocka_unit_test(every_cut),
-        cmocka_unit_test(long_cache),           cmocka_unit_test(pairs_of_blocks),
-        cmocka_unit_test(exact_in_every_type),  cmocka_unit_test(threads_same_bits),
-        cmocka_unit_test(truncate_and_retry),   cmocka_unit_test(nan_is_not_seen_before_it),
-        cmocka_unit_test(bytes_of_blocks),      cmocka_unit_test(partial_results_grow),
-        cmocka_unit_test(memory_is_given_back), cmocka_unit_test(million)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
+                                       cmocka_unit_test(every_cut),
+                                       cmocka_unit_test(long_cache),
+                                       cmocka_unit_test(pairs_of_blocks),
+                                       cmocka_unit_test(exact_in_every_type),
+                                       cmocka_unit_test(largest_half),
+                                       cmocka_unit_test(threads_same_bits),
+                                       cmocka_unit_test(truncate_and_retry),
+                                       cmocka_unit_test(nan_is_not_seen_before_it),
+                                       cmocka_unit_test(bytes_of_blocks),
+                                       cmocka_unit_test(partial_results_grow),
+                                       cmocka_unit_test(memory_is_given_back),
+                                       cmocka_unit_test(million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
