@@ -17,8 +17,9 @@
  *
  * A block is read from its start to its end, without prefetching by hand: the hardware runs ahead best of what
  * it can foresee. How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
- * memory holds one, and so does each number of a query. So but for int8 few queries go over two blocks at a
- * time, in two long streams that are far from each other: both share the numbers of a query (docs/speed.md). */
+ * memory holds one, and so does each number of a query. So one to three queries go over two blocks at a time,
+ * in two long streams that are far from each other: both share the numbers of a query. int8 is bound by its
+ * instructions, and four queries have too many sums; they take one block after the other (docs/speed.md). */
 #ifndef SIA_KERNEL_DECODE_H
 #define SIA_KERNEL_DECODE_H
 
