@@ -9,6 +9,8 @@
  * A softmax task waits until the group's pack tasks, which started before it, are done. Groups that begin one
  * after the other on the same core share a room for packed keys, which stays in its cache. Blocks of queries go
  * from the last, which sees the most keys, to the first, so that threads end together. */
+#include <float.h>
+
 #include "attention/attention.h"
 
 enum { PACK_CHUNK = 256 }; /* keys in a pack task; whole panels */
@@ -22,7 +24,8 @@ typedef struct forward {
     int64_t q_rows, q_blocks; /* queries in a task; tasks for a head */
     int64_t k_chunks, k_padded, width;
     int64_t groups;
-    float *k, *v; /* [rooms] times k_padded * head_dim, k_len * width */
+    float *k, *v;     /* [rooms] times k_padded * head_dim, k_len * width */
+    float *k_squares; /* [rooms][k_chunks] largest sum of squares of a key */
     sia_task_group *state;
     char *scratch; /* a part for each worker */
     size_t part;   /* its bytes */
@@ -48,6 +51,7 @@ static size_t carve(forward *f, void *base) {
     sia_carve all = {base, 0}, worker = {NULL, 0};
     f->k = sia_carve_floats(&all, rooms * f->k_padded * c->head_dim);
     f->v = sia_carve_floats(&all, rooms * f->span.k_len * f->width);
+    f->k_squares = sia_carve_floats(&all, rooms * f->k_chunks);
     f->state = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->state);
     float *unused;
     carve_worker(f, &worker, &unused, &unused, &unused);
@@ -68,12 +72,28 @@ static void pack(const forward *f, int64_t group, int64_t room, int64_t chunk) {
                   .head_dim = c->head_dim,
                   .turn = f->tables,
                   .position = s->k_pos + first};
-    f->kernel->pack_keys(&k, f->k + (room * f->k_padded + first) * c->head_dim);
+    f->k_squares[room * f->k_chunks + chunk] =
+        f->kernel->pack_keys(&k, f->k + (room * f->k_padded + first) * c->head_dim);
     sia_rows v = {.x = f->io.v + position * f->io.v_stride + head * c->head_dim,
                   .stride = f->io.v_stride,
                   .rows = rows,
                   .head_dim = c->head_dim};
     f->kernel->pack_columns(&v, f->v + room * s->k_len * f->width + first * f->kernel->panel, s->k_len, rows);
+}
+
+/* sia_softmax.near for queries that see the first `seen` keys, and no distance beyond `farthest`: a logit is at
+ * most |q| |k| scale + bias. */
+static float near_squares(const forward *f, int64_t room, int64_t seen, int64_t farthest, const float *scale,
+                          const float *bias) {
+    float largest = 0;
+    for (int64_t i = 0; i * PACK_CHUNK < seen; i++) {
+        float squares = f->k_squares[room * f->k_chunks + i];
+        if (!(squares <= FLT_MAX)) return 0;
+        if (squares > largest) largest = squares;
+    }
+    float left = SIA_NEAR - f->kernel->largest_magnitude(bias - farthest, farthest + 1);
+    float product = left / f->kernel->largest_magnitude(scale - farthest, farthest + 1);
+    return left > 0 ? product * product / largest : 0;
 }
 
 static void attend(const forward *f, int64_t group, int64_t room, int head, int64_t block, int worker) {
@@ -112,6 +132,8 @@ static void attend(const forward *f, int64_t group, int64_t room, int head, int6
                               : seen < s->k_len ? seen
                                                 : s->k_len,
                      .offset = offset};
+    if (keys.count > 0)
+        softmax.near = near_squares(f, room, keys.count, offset + rows - 1, softmax.scale, softmax.bias);
     f->kernel->softmax_begin(&softmax);
     f->kernel->softmax_keys(&softmax, &keys);
     int64_t at = row * c->heads + head;

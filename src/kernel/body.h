@@ -33,6 +33,7 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .unpack = unpack,
     .turn = turn,
     .row_dots = row_dots,
+    .largest_magnitude = largest_magnitude,
     .softmax_floats = softmax_floats,
     .softmax_begin = softmax_begin,
     .softmax_keys = softmax_keys,

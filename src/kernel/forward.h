@@ -9,7 +9,13 @@
  *     o = c o + p v
  *
  * The work goes by strips of MR queries. A strip's logits for one block of keys stay in the first-level
- * cache; the block's keys and values stay in the second while all strips of the task go over them. */
+ * cache; the block's keys and values stay in the second while all strips of the task go over them.
+ *
+ * m need not be the maximum. Where no logit of a strip can be far from 0, by the lengths of its queries and of
+ * the keys, it is 0: nothing to look for, to limit or to correct. As m is always a whole number, and weights
+ * are then the same but for a power of two, results have the same bits either way. Should a row's weights turn
+ * out to be very large or all very small, where products with v might leave the range of a float, its strip is
+ * begun again with the maximum. */
 #ifndef SIA_KERNEL_FORWARD_H
 #define SIA_KERNEL_FORWARD_H
 
@@ -25,6 +31,7 @@ typedef struct state {
     float *sum;    /* [BQ][VW] z */
     float *out;    /* [BQ][width] o; not set before the strip's first block of keys */
     float *begun;  /* [BQ/MR] whether the strip has had its first block */
+    float *near;   /* [BQ/MR] whether its logits are near 0, and m is 0 */
     float *moment; /* [BQ] sum of p * log2 p, for the entropy */
     float *mass;   /* [BQ][SIA_DECADES] */
     int64_t width; /* head_dim in whole panels */
@@ -38,27 +45,57 @@ INLINE state state_of(const sia_softmax *s) {
     st.out = st.sum + BQ * VW;
     st.max = st.out + BQ * st.width;
     st.begun = st.max + BQ;
-    st.moment = st.begun + BQ / MR;
+    st.near = st.begun + BQ / MR;
+    st.moment = st.near + BQ / MR;
     st.mass = st.moment + BQ;
     return st;
 }
 
 static size_t softmax_floats(int head_dim) {
     size_t width = ((size_t)head_dim + NR - 1) / NR * NR;
-    return MR * BK + BQ * VW + BQ * width + 2 * BQ + BQ / MR + (size_t)BQ * SIA_DECADES;
+    return MR * BK + BQ * VW + BQ * width + 2 * BQ + 2 * (BQ / MR) + (size_t)BQ * SIA_DECADES;
+}
+
+static float largest_magnitude(const float *x, int64_t n) {
+    vf most = vzero();
+    int64_t i = 0;
+    for (; i + VW <= n; i += VW) most = vmax(vabs(vload(x + i)), most);
+    float result = vmaximum(most);
+    for (; i < n; i++) result = fabsf(x[i]) > result ? fabsf(x[i]) : result;
+    return result;
+}
+
+/* Whether all rows of a strip have a sum of squares below s->near. */
+INLINE bool queries_are_near(const sia_softmax *s, int64_t row, int64_t width) {
+    if (!(s->near > 0) || s->statistics) return false;
+    const float *q = s->q + row * NR;
+    vf sum[MR];
+    FOR_ROWS(sum[r] = vzero();)
+    for (int64_t c = 0; c < width; c += NR, q += s->q_rows * NR)
+        FOR_ROWS(FOR_VECTORS({
+            vf x = vload(q + r * NR + v * VW);
+            sum[r] = vfma(x, x, sum[r]);
+        }))
+    bool near = true;
+    FOR_ROWS(near = near && vsum(sum[r]) < s->near;)
+    return near;
+}
+
+INLINE void begin_strip(const sia_softmax *s, const state *st, int64_t row, bool near) {
+    st->begun[row / MR] = 0;
+    st->near[row / MR] = near;
+    /* The lowest number instead of -infinity: infinity minus infinity would make a NaN of a row without keys.
+     */
+    FOR_ROWS(st->max[row + r] = near ? 0 : -FLT_MAX; vstore(st->sum + (row + r) * VW, vzero());)
+    if (!s->statistics) return;
+    memset(st->moment + row, 0, sizeof(float) * MR);
+    memset(st->mass + row * SIA_DECADES, 0, sizeof(float) * MR * SIA_DECADES);
 }
 
 static void softmax_begin(sia_softmax *s) {
     state st = state_of(s);
-    /* The lowest number instead of -infinity: infinity minus infinity would make a NaN of a row without keys.
-     */
-    size_t strips = (size_t)(s->rows + MR - 1) / MR, rows = strips * MR;
-    for (size_t i = 0; i < rows; i++) st.max[i] = -FLT_MAX;
-    memset(st.sum, 0, sizeof(float) * rows * VW);
-    memset(st.begun, 0, sizeof(float) * strips);
-    if (!s->statistics) return;
-    memset(st.moment, 0, sizeof(float) * rows);
-    memset(st.mass, 0, sizeof(float) * rows * SIA_DECADES);
+    for (int64_t row = 0; row < s->rows; row += MR)
+        begin_strip(s, &st, row, queries_are_near(s, row, st.width));
 }
 
 /* One strip of MR queries and one block of keys. */
@@ -88,13 +125,14 @@ NOINLINE void logits_strip(const strip *s, float *logits) {
                logits_row(&c, r, scale, bias, logits + r * BK), (scale += NR, bias += NR, logits += NR))
 }
 
-/* Minus infinity where a row does not see. */
-INLINE void mask_strip(const strip *s, float *logits) {
+/* `hidden` where a row does not see. */
+INLINE void mask_strip(const strip *s, float hidden, float *logits) {
+    if (s->limit >= s->columns && s->n >= s->columns) return;
     for (int r = 0; r < MR; r++) {
         int64_t sees = s->limit + r < s->n ? s->limit + r : s->n;
         for (int64_t j = sees < 0 ? 0 : sees / VW * VW; j < s->columns; j += VW) {
             float *l = logits + r * BK + j;
-            vstore(l, vselect(viota() < (int32_t)(sees - j), vload(l), vdup(-INFINITY)));
+            vstore(l, vselect(viota() < (int32_t)(sees - j), vload(l), vdup(hidden)));
         }
     }
 }
@@ -206,11 +244,35 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
     FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
 }
 
+/* The same where m is 0 and stays it. False if it should not: with sums of weights up to 2^31, the output is finite
+ * for all the values of which sia.h says so. */
+INLINE bool weights_from_near_logits(const state *st, int64_t row, int64_t columns) {
+    float *l = st->logits, *z = st->sum + row * VW;
+    vexp2_from zero = vexp2_reference(vzero());
+    vf sum[MR], most = vzero();
+    FOR_ROWS(sum[r] = vzero();)
+    for (int64_t j = 0; j < columns; j += VW, l += VW)
+        FOR_PAIRS_OF_ROWS({
+            vf p = vload(l + r * BK), q = vload(l + (r + 1) * BK);
+            vexp2_two_near(&p, zero, &q, zero);
+            vstore(l + r * BK, p);
+            vstore(l + (r + 1) * BK, q);
+            sum[r] += p;
+            sum[r + 1] += q;
+        })
+    FOR_ROWS({
+        sum[r] += vload(z + r * VW);
+        vstore(z + r * VW, sum[r]);
+        most = vmax(sum[r], most);
+    })
+    return vmaximum(most) < 0x1p31f / VW;
+}
+
+/* Logits to weights by the largest of each row. */
 INLINE void weights_strip(const state *st, const strip *s, bool statistics,
                           float correction[ROWS_IN_VECTORS]) {
     vf m[MR];
-    logits_strip(s, st->logits);
-    if (s->limit < s->columns || s->n < s->columns) mask_strip(s, st->logits);
+    mask_strip(s, -INFINITY, st->logits);
     largest_logits(st->logits, s->columns, m);
     FOR_ROWS(m[r] = vmax(vexp2_rounded(vmax_all(m[r])), vdup(st->max[s->row + r]));)
     for (int r = 0; r < MR && statistics; r++) {
@@ -222,11 +284,12 @@ INLINE void weights_strip(const state *st, const strip *s, bool statistics,
     weights_from_logits(st, s->row, s->columns, m, correction);
 }
 
-static void softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,
+/* False if the strip is to begin again, with the maximum. */
+static bool softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,
                           int64_t first, int64_t n) {
     strip s = {.d = softmax->head_dim, .row = row, .n = n, .t = keys->offset + row - first};
     s.limit = s.t + 1;
-    if (s.limit + MR - 1 <= 0) return;
+    if (s.limit + MR - 1 <= 0) return true;
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
     s.columns = (seen + NR - 1) / NR * NR;
     s.q = softmax->q + row * NR;
@@ -236,7 +299,13 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     s.bias = softmax->bias;
 
     float correction[ROWS_IN_VECTORS], *begun = st->begun + row / MR;
-    weights_strip(st, &s, softmax->statistics, correction);
+    logits_strip(&s, st->logits);
+    if (st->near[row / MR] != 0) {
+        mask_strip(&s, -SIA_NEAR, st->logits); /* what that adds to a sum is far below its last bit */
+        if (!weights_from_near_logits(st, row, s.columns)) return false;
+        FOR_ROWS(correction[r] = 1;)
+    } else
+        weights_strip(st, &s, softmax->statistics, correction);
     const float *v = keys->v + first * NR;
     float *out = st->out + row * st->width;
     if (*begun)
@@ -244,6 +313,7 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     else
         values_first(&s, st->logits, v, keys->v_rows * NR, out, st->width);
     *begun = 1;
+    return true;
 }
 
 /* Keys in a block: its keys and values together take a quarter of a second-level cache of 512 KiB. */
@@ -252,13 +322,45 @@ INLINE int64_t block_keys(int64_t width) {
     return keys < NR ? NR : keys < BK ? keys : BK;
 }
 
+/* A strip from its beginning, over the keys below `end`, with the maximum. */
+NOINLINE void begin_again(const sia_softmax *s, const state *st, const sia_keys *keys, int64_t row,
+                          int64_t end) {
+    int64_t block = block_keys(st->width);
+    begin_strip(s, st, row, false);
+    for (int64_t first = 0; first < end; first += block)
+        (void)softmax_strip(s, st, keys, row, first, end - first < block ? end - first : block);
+}
+
+/* Weights that are all very small are not, as their products with v may be too small for a float; nor those of a row
+ * that saw no key, or a NaN. */
+INLINE bool sums_are_fair(const float *sum) {
+    bool fair = true;
+    FOR_ROWS(fair = fair && vsum(vload(sum + r * VW)) > 0x1p-32f;)
+    return fair;
+}
+
 static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
     state st = state_of(s);
     int64_t block = block_keys(st.width);
     for (int64_t first = 0; first < keys->count; first += block) {
         int64_t n = keys->count - first < block ? keys->count - first : block;
-        for (int64_t row = 0; row < s->rows; row += MR) softmax_strip(s, &st, keys, row, first, n);
+        for (int64_t row = 0; row < s->rows; row += MR)
+            if (!softmax_strip(s, &st, keys, row, first, n)) begin_again(s, &st, keys, row, first + n);
     }
+    for (int64_t row = 0; row < s->rows; row += MR)
+        if (st.near[row / MR] != 0 && !sums_are_fair(st.sum + row * VW))
+            begin_again(s, &st, keys, row, keys->count);
+}
+
+/* The natural log of z 2^m, the same for all z and m with the same product, and rounded once. */
+INLINE float log_sum(float z, float m) {
+    if (!(z <= FLT_MAX)) return z; /* a NaN */
+    int32_t bits, one = 127 << 23, low = (1 << 23) - 1;
+    memcpy(&bits, &z, sizeof bits);
+    float exponent = (float)((bits >> 23) - 127);
+    bits = (bits & low) | one;
+    memcpy(&z, &bits, sizeof z);
+    return (float)(((double)m + exponent + log2f(z)) * M_LN2);
 }
 
 static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
@@ -271,7 +373,7 @@ static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *l
         else
             for (int c = 0; c < s->head_dim; c += 8)
                 store8(to + c, load8(st.out + i * st.width + c) * inverse);
-        if (lse) lse[i * stride] = z == 0 ? -INFINITY : (st.max[i] + log2f(z)) * (float)M_LN2;
+        if (lse) lse[i * stride] = z == 0 ? -INFINITY : log_sum(z, st.max[i]);
         /* H = ln Z - N / Z with everything relative to the maximum. */
         if (entropy) entropy[i * stride] = z == 0 ? 0 : (log2f(z) - st.moment[i] * inverse) * (float)M_LN2;
         for (int j = 0; mass && j < SIA_DECADES; j++)

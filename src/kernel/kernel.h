@@ -25,6 +25,7 @@ enum {
     SIA_MAX_TILE = 16,   /* no kernel's tile has more rows */
     SIA_BLOCK_ROWS = 96, /* rows of a product that one pass over the panels serves */
     SIA_BLOCK_SUM = 384, /* terms of a sum in a block of a product, at most */
+    SIA_NEAR = 126,      /* 2 to the power of that, and of minus that, is a float like any other */
 };
 
 /* ---------------------------------------------------------------------------------------------- packing */
@@ -42,7 +43,8 @@ typedef struct sia_rows {
 
 /* ---------------------------------------------------------------------------------------------- forward */
 
-/* The running softmax of a block of queries. Begin, any number of stretches of keys in any order, end. */
+/* The running softmax of a block of queries. Begin, any number of stretches of keys in any order, end.
+ * With `near` above 0 there is one stretch. */
 typedef struct sia_softmax {
     int head_dim;
     int64_t rows;       /* at most SIA_BLOCK_Q */
@@ -52,6 +54,7 @@ typedef struct sia_softmax {
     int64_t q_rows;
     float *scratch; /* sia_kernel.softmax_floats(head_dim) of them, aligned */
     bool statistics;
+    float near; /* a row of q with a sum of squares below this has no logit beyond SIA_NEAR; 0: not known */
 } sia_softmax;
 
 /* A stretch of keys: key panels of k, column panels of v. */
@@ -137,8 +140,8 @@ typedef struct sia_kernel {
     /* out: column panels, `panel_rows` rows from one to the next; rows x.rows to fill_rows - 1 are set to 0.
      */
     void (*pack_columns)(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows);
-    /* out: key panels. */
-    void (*pack_keys)(const sia_rows *x, float *out);
+    /* out: key panels. Returns the largest sum of squares of a row, which is NaN or infinite if any is. */
+    float (*pack_keys)(const sia_rows *x, float *out);
     /* The way back for gradients: out[i] = unturned(x[i]) * factor[i] * constant, x dense rows of `width`. */
     void (*unpack)(const sia_rows *out_shape, const float *x, int64_t width, float constant, float *out);
 
@@ -147,6 +150,8 @@ typedef struct sia_kernel {
     /* out[i] = x[i] . y[i] over d numbers. */
     void (*row_dots)(const float *x, int64_t x_stride, const float *y, int64_t y_stride, int64_t rows, int d,
                      float *out);
+
+    float (*largest_magnitude)(const float *x, int64_t n);
 
     size_t (*softmax_floats)(int head_dim);
     void (*softmax_begin)(sia_softmax *s);

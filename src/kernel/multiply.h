@@ -40,7 +40,7 @@ static void panels_from_columns(const float *x, int64_t stride, int64_t k, int64
             int64_t i = 0;
             for (int r = 0; r < 8; r++) row[r] = x + (first + j + r) * stride;
             if (j + 8 <= width)
-                for (; i + 8 <= k; i += 8) transpose8(row, i, out + i * NR + j, NR);
+                for (; i + 8 <= k; i += 8) transpose8(row, i, out + i * NR + j, NR, NULL);
             for (; i < k; i++)
                 for (int64_t r = 0; r < 8; r++) out[i * NR + j + r] = j + r < width ? row[r][i] : 0;
         }
@@ -70,7 +70,7 @@ static void mirror(float *c, int64_t n, int64_t stride) {
         const float *row[8];
         int64_t j = i + 8;
         for (int r = 0; r < 8; r++) row[r] = c + (i + r) * stride;
-        for (; j + 8 <= n; j += 8) transpose8(row, j, c + j * stride + i, stride);
+        for (; j + 8 <= n; j += 8) transpose8(row, j, c + j * stride + i, stride, NULL);
         for (; j < n; j++)
             for (int64_t r = i; r < i + 8; r++) c[j * stride + r] = c[r * stride + j];
     }

@@ -15,6 +15,7 @@
 #include "kernel/tile.h"
 
 typedef float v8 __attribute__((vector_size(32)));
+typedef int32_t i8 __attribute__((vector_size(32)));
 typedef float v8_in_memory __attribute__((vector_size(32), aligned(4), may_alias));
 
 INLINE v8 load8(const float *p) { return *(const v8_in_memory *)p; }
@@ -107,36 +108,49 @@ INLINE v8 halves(const float *low, const float *high) {
 }
 
 /* Columns c to c + 7 of 8 rows, as rows of out. Each half of a vector stays in its half, where shuffles are
- * cheap: rows 4 to 7 are brought to the upper one by the loads. */
-INLINE void transpose8(const float *const row[8], int64_t c, float *out, int64_t out_stride) {
+ * cheap: rows 4 to 7 are brought to the upper one by the loads. If `squares` is not NULL, it is given the squares of
+ * each row, in four sums. */
+INLINE void transpose8(const float *const row[8], int64_t c, float *out, int64_t out_stride, v8 squares[4]) {
     for (int64_t end = c + 8; c < end; c += 4, out += 4 * out_stride) {
-        v8 r[4], pairs[4];
+        v8 r[4], pairs[4], turned[4];
         for (int i = 0; i < 4; i++) r[i] = halves(row[i] + c, row[i + 4] + c);
         for (int i = 0; i < 2; i++) {
             pairs[i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
             pairs[i + 2] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
         }
         for (int i = 0; i < 4; i += 2) {
-            store8(out + i * out_stride,
-                   __builtin_shufflevector(pairs[i], pairs[i + 1], 0, 1, 8, 9, 4, 5, 12, 13));
-            store8(out + (i + 1) * out_stride,
-                   __builtin_shufflevector(pairs[i], pairs[i + 1], 2, 3, 10, 11, 6, 7, 14, 15));
+            turned[i] = __builtin_shufflevector(pairs[i], pairs[i + 1], 0, 1, 8, 9, 4, 5, 12, 13);
+            turned[i + 1] = __builtin_shufflevector(pairs[i], pairs[i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+        for (int i = 0; i < 4; i++) {
+            store8(out + i * out_stride, turned[i]);
+            if (squares) squares[i] += turned[i] * turned[i];
         }
     }
 }
 
-static void pack_keys(const sia_rows *x, float *out) {
+static float pack_keys(const sia_rows *x, float *out) {
     float room[8][SIA_MAX_DIM];
     static const float nothing[SIA_MAX_DIM];
     int d = x->head_dim;
     int64_t rows = (x->rows + NR - 1) / NR * NR;
+    i8 most = {0};
     for (int64_t first = 0; first < rows; first += 8) {
         const float *row[8];
         for (int i = 0; i < 8; i++) prefetch_row(x, first + 8 + i);
         for (int i = 0; i < 8; i++) row[i] = first + i < x->rows ? row_ready(x, first + i, room[i]) : nothing;
         float *panel = out + first / NR * NR * d + first % NR;
-        for (int c = 0; c < d; c += 8) transpose8(row, c, panel + c * NR, NR);
+        v8 squares[4] = {{0}};
+        for (int c = 0; c < d; c += 8) transpose8(row, c, panel + c * NR, NR, squares);
+        /* Floats that are not negative compare like their bits, and a NaN, its sign apart, is above all. */
+        i8 sum = (i8)((squares[0] + squares[1]) + (squares[2] + squares[3])) & 0x7fffffff, more = sum > most;
+        most = (sum & more) | (most & ~more);
     }
+    int32_t largest = 0;
+    for (int i = 0; i < 8; i++) largest = most[i] > largest ? most[i] : largest;
+    float result;
+    memcpy(&result, &largest, sizeof result);
+    return result;
 }
 
 static void unpack(const sia_rows *shape, const float *x, int64_t width, float constant, float *out) {

@@ -82,6 +82,8 @@ INLINE vf vmin(vf x, vf y) {
 #endif
 }
 
+INLINE vf vabs(vf x) { return (vf)((vi)x & 0x7fffffff); }
+
 /* Lanes where mask is -1 from x, where it is 0 from y. */
 INLINE vf vselect(vi mask, vf x, vf y) { return (vf)(((vi)x & mask) | ((vi)y & ~mask)); }
 
@@ -119,21 +121,19 @@ INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; } /* contracted by the comp
  * term 1, so that 2^0 is 1). At n = -127 the exponent's bits are 0, and so is the product: a weight that
  * underflows is a true 0.
  *
- * 2^(x - m) with a rounded m (vexp2_rounded), not beyond EXP2_FAR, goes by what vexp2_reference makes of m. */
+ * 2^(x - m) for a whole m (vexp2_rounded) up to EXP2_FAR goes by what vexp2_reference makes of m, which costs no
+ * instruction: it is taken off along with the rounding of x. So f does not depend on m, and another m is another
+ * power of two, exactly. */
 typedef struct vexp2_from {
-    vf low; /* the least x that counts, or m */
+    vf low; /* the least x that counts */
     vf magic;
 } vexp2_from;
 
 #if defined(__AVX2__) && VW == 8
 /* Steps of 1/8, and what n has beside its whole part from a table in a register: degree 3 is enough. The bits of
- * 2^(j/8) come less j steps, which the shift adds again. m is rounded to steps too; taken off along with the
- * rounding of x, it costs no instruction of its own. */
+ * 2^(j/8) come less j steps, which the shift adds again. */
 #    define EXP2_MAGIC 0x1.8p20f
 #    define EXP2_FAR 0x1p18f
-INLINE vf vexp2_rounded(vf m) { return (m + vdup(EXP2_MAGIC)) - vdup(EXP2_MAGIC); }
-INLINE vexp2_from vexp2_reference(vf m) { return (vexp2_from){m - vdup(127.0f), vdup(EXP2_MAGIC) - m}; }
-INLINE vf vexp2_argument(vf x, vexp2_from m) { return vmax(m.low, x); }
 INLINE vf vexp2_power(vf x_and_magic) {
     const vi eighths = {0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
                         0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
@@ -147,10 +147,7 @@ INLINE vf vexp2_fraction(vf f) {
 #else
 /* Steps of 1, and degree 5, summed in pairs to shorten the chain of dependent instructions. */
 #    define EXP2_MAGIC (0x1.8p23f + 127.0f)
-#    define EXP2_FAR INFINITY
-INLINE vf vexp2_rounded(vf m) { return m; }
-INLINE vexp2_from vexp2_reference(vf m) { return (vexp2_from){m, vdup(EXP2_MAGIC)}; }
-INLINE vf vexp2_argument(vf x, vexp2_from m) { return vmax(vdup(-127.0f), x - m.low); }
+#    define EXP2_FAR 0x1p20f
 INLINE vf vexp2_power(vf x_and_magic) { return (vf)((vi)x_and_magic << 23); }
 INLINE vf vexp2_fraction(vf f) {
     vf ff = f * f, a = vfma(vdup(6.93147004e-1f), f, vdup(1.0f));
@@ -160,22 +157,23 @@ INLINE vf vexp2_fraction(vf f) {
 }
 #endif
 
+/* The nearest whole number; beyond 2^22, where the next float may be one further, any number nearby. */
+INLINE vf vexp2_rounded(vf m) { return (m + vdup(0x1.8p23f)) - vdup(0x1.8p23f); }
+INLINE vexp2_from vexp2_reference(vf m) { return (vexp2_from){m - vdup(127.0f), vdup(EXP2_MAGIC) - m}; }
+
 INLINE vf vexp2(vf x) {
     vexp2_from zero = vexp2_reference(vzero());
-    x = vexp2_argument(x, zero);
+    x = vmax(zero.low, x);
     vf n = x + zero.magic;
     return vexp2_fraction(x - (n - zero.magic)) * vexp2_power(n);
 }
 
-/* x = 2^(x - m), y = 2^(y - n), step by step: each is a chain of instructions that wait for each other, and
- * compilers put one chain behind the other, longer than the processor looks ahead. */
-INLINE void vexp2_two(vf *x, vexp2_from m, vf *y, vexp2_from n) {
-    vf a = vexp2_argument(*x, m), b = vexp2_argument(*y, n);
-    KEEP_IN_REGISTER(a);
-    KEEP_IN_REGISTER(b);
-    vf a_whole = a + m.magic, b_whole = b + n.magic;
-    a -= a_whole - m.magic;
-    b -= b_whole - n.magic;
+/* x = 2^(x - m), y = 2^(y - n) for exponents between -126 and 127, step by step: each is a chain of instructions
+ * that wait for each other, and compilers put one chain behind the other, longer than the processor looks
+ * ahead. */
+INLINE void vexp2_two_near(vf *x, vexp2_from m, vf *y, vexp2_from n) {
+    vf a_whole = *x + m.magic, b_whole = *y + n.magic;
+    vf a = *x - (a_whole - m.magic), b = *y - (b_whole - n.magic);
     KEEP_IN_REGISTER(a);
     KEEP_IN_REGISTER(b);
     vf a_power = vexp2_power(a_whole), b_power = vexp2_power(b_whole);
@@ -187,6 +185,15 @@ INLINE void vexp2_two(vf *x, vexp2_from m, vf *y, vexp2_from n) {
     KEEP_IN_REGISTER(b);
     *x = a * a_power;
     *y = b * b_power;
+}
+
+/* The same for all that vexp2 takes. */
+INLINE void vexp2_two(vf *x, vexp2_from m, vf *y, vexp2_from n) {
+    *x = vmax(m.low, *x);
+    *y = vmax(n.low, *y);
+    KEEP_IN_REGISTER(*x);
+    KEEP_IN_REGISTER(*y);
+    vexp2_two_near(x, m, y, n);
 }
 
 /* Each lane is two 16-bit numbers: the sum of their products with those of y. */

@@ -86,6 +86,15 @@ static const extreme extremes[] = {
     {"equal logits of -1.83e5", 1024, -715, -715, 1},
     {"logits of 1.80e5 and 1.83e5", 1024, 704, 715, 1},
     {"logits of -1.80e5 and -1.83e5", 1024, -715, -704, 1},
+    /* 2^126 and 2^-126, up to which exponentials need no largest logit, and beyond. Weights of that size leave no room
+       for these values. */
+    {"equal logits of 87.2", 16, 21.8125f, 21.8125f, 1e28f},
+    {"equal logits of -87.2", 16, -21.8125f, -21.8125f, 1e-30f},
+    {"equal logits of 87.5", 16, 21.875f, 21.875f, 1e28f},
+    {"equal logits of -87.5", 16, -21.875f, -21.875f, 1e-30f},
+    {"equal logits of 21", 16, 5.25f, 5.25f, 1e28f},
+    {"equal logits of -21", 16, -5.25f, -5.25f, 1e-30f},
+    {"logits of -87.2 and 87.2", 16, -21.8125f, 21.8125f, 1e28f},
     {"a large query", 1e30f, -1e-28f, 1e-28f, 1},
     {"a large key", 1e-28f, -1e30f, 1e30f, 1},
     {"logits that overflow", 1e20f, -1e20f, 1e20f, 1},

@@ -61,6 +61,37 @@ static void threads_same_bits(void **state) {
         }
 }
 
+/* Statistics beside the output change none of its bits. With them the kernels always look for the largest logit of a
+ * row; without, they need not where logits are near 0 (forward.h). From 2 on, such rows have weights that are large for
+ * a float, and from 3.5 on, logits are too far. */
+static void statistics_same_bits(void **state) {
+    (void)state;
+    const char *const schemes[] = {"nope", "si+prope", "alibi", "logn+rope"};
+    const double sizes[] = {1e-3, 1, 2, 2.5, 3, 3.5, 10};
+    const shape shapes[] = {{2, 1, 64, {.q_len = 700, .k_len = 700}},
+                            {1, 1, 40, {.q_len = 120, .k_len = 300, .q_pos = 40, .k_pos = 50}}};
+    FOR_EACH_ISA (kernel)
+        for (int scheme = 0; scheme < 4; scheme++)
+            for (int size = 0; size < 7; size++)
+                for (int i = 0; i < 2; i++) {
+                    problem p = problem_create(schemes[scheme], shapes[i], NULL, 33, sizes[size]);
+                    problem with = problem_create(schemes[scheme], shapes[i], NULL, 33, sizes[size]);
+                    sia_forward io = {.q = with.q.f,
+                                      .k = with.k.f,
+                                      .v = with.v.f,
+                                      .logn = with.logn ? with.s.f : NULL,
+                                      .out = with.out.f,
+                                      .lse = with.lse.f,
+                                      .entropy = with.entropy.f};
+                    problem_forward(&p);
+                    assert_int_equal(sia_attention_forward(with.a, with.shape.span, &io, NULL, NULL), SIA_OK);
+                    same_floats(&p.out, &with.out);
+                    same_floats(&p.lse, &with.lse);
+                    problem_destroy(&p);
+                    problem_destroy(&with);
+                }
+}
+
 /* A sequence in chunks of queries, each with all the keys before it, equals the whole. */
 static void chunks_equal_the_whole(void **state) {
     (void)state;
@@ -470,13 +501,21 @@ static void fork_after_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_same_bits),  cmocka_unit_test(chunks_equal_the_whole),
-        cmocka_unit_test(halves_merge),       cmocka_unit_test(nan_stays),
-        cmocka_unit_test(extremes),           cmocka_unit_test(strides),
-        cmocka_unit_test(borrowed_workspace), cmocka_unit_test(backward_alone),
-        cmocka_unit_test(lengths_of_chunks),  cmocka_unit_test(ends_of_tables),
-        cmocka_unit_test(memory_is_linear),   cmocka_unit_test(memory_of_heads),
-        cmocka_unit_test(tables_grow),        cmocka_unit_test(shared_object),
+        cmocka_unit_test(threads_same_bits),
+        cmocka_unit_test(statistics_same_bits),
+        cmocka_unit_test(chunks_equal_the_whole),
+        cmocka_unit_test(halves_merge),
+        cmocka_unit_test(nan_stays),
+        cmocka_unit_test(extremes),
+        cmocka_unit_test(strides),
+        cmocka_unit_test(borrowed_workspace),
+        cmocka_unit_test(backward_alone),
+        cmocka_unit_test(lengths_of_chunks),
+        cmocka_unit_test(ends_of_tables),
+        cmocka_unit_test(memory_is_linear),
+        cmocka_unit_test(memory_of_heads),
+        cmocka_unit_test(tables_grow),
+        cmocka_unit_test(shared_object),
         cmocka_unit_test(fork_after_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
