@@ -173,11 +173,13 @@ static void begin_group(const groups *g, int64_t number, int worker) {
         work_on_group(g, number, worker);
 }
 
-/* Its own groups are the same in every call: their data may still be in its core's cache. */
+/* Its own groups are the same in every call: their data may still be in its core's cache. They are neighbours: a core
+ * also fetches what lies beside its data, and what another core writes there goes back and forth. */
 static void groups_worker(void *context, int64_t task, int worker) {
     (void)task;
     const groups *g = context;
-    for (int64_t own = worker; own < g->count; own += g->threads) begin_group(g, own, worker);
+    for (int64_t own = g->count * worker / g->threads; own < g->count * (worker + 1) / g->threads; own++)
+        begin_group(g, own, worker);
     for (int64_t other = g->count - 1; other >= 0; other--) begin_group(g, other, worker);
     for (int64_t i = 0; i < g->count; i++) work_on_group(g, (worker + i) % g->count, worker);
 }

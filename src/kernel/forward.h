@@ -352,33 +352,35 @@ static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
             begin_again(s, &st, keys, row, keys->count);
 }
 
-/* The natural log of z 2^m, the same for all z and m with the same product, and rounded once. */
-INLINE float log_sum(float z, float m) {
-    if (!(z <= FLT_MAX)) return z; /* a NaN */
-    int32_t bits, one = 127 << 23, low = (1 << 23) - 1;
-    memcpy(&bits, &z, sizeof bits);
-    float exponent = (float)((bits >> 23) - 127);
-    bits = (bits & low) | one;
-    memcpy(&z, &bits, sizeof z);
-    return (float)(((double)m + exponent + log2f(z)) * M_LN2);
+/* The natural log of the sum of weights of each row, minus infinity where there is none, `stride` floats apart. The
+ * stores come last: heads of other threads write to the same lines. */
+INLINE void log_sums(const float *z, const float *m, int64_t rows, float *room, float *lse, int64_t stride) {
+    for (int64_t i = 0; i < rows; i += VW) {
+        vf sum = vload(z + i);
+        vstore(room + i, vselect(sum == vzero(), vdup(-INFINITY), vlog_times(sum, vload(m + i))));
+    }
+    for (int64_t i = 0; i < rows; i++) lse[i * stride] = room[i];
 }
 
 static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
                         float *mass, int64_t stride) {
+    _Static_assert(BQ % VW == 0 && 2 * BQ <= MR * BK, "sums and their logs take the place of the logits");
     state st = state_of(s);
+    float *sums = st.logits;
     for (int64_t i = 0; i < s->rows; i++) {
         float z = vsum(vload(st.sum + i * VW)), inverse = 1 / z, *to = out + i * out_stride;
+        sums[i] = z;
         if (z == 0)
             memset(to, 0, sizeof(float) * (size_t)s->head_dim); /* a row without keys */
         else
             for (int c = 0; c < s->head_dim; c += 8)
                 store8(to + c, load8(st.out + i * st.width + c) * inverse);
-        if (lse) lse[i * stride] = z == 0 ? -INFINITY : log_sum(z, st.max[i]);
         /* H = ln Z - N / Z with everything relative to the maximum. */
         if (entropy) entropy[i * stride] = z == 0 ? 0 : (log2f(z) - st.moment[i] * inverse) * (float)M_LN2;
         for (int j = 0; mass && j < SIA_DECADES; j++)
             mass[i * stride * SIA_DECADES + j] = z == 0 ? 0 : st.mass[i * SIA_DECADES + j] * inverse;
     }
+    if (lse) log_sums(sums, st.max, s->rows, sums + BQ, lse, stride);
 }
 
 #endif

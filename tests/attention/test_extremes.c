@@ -409,6 +409,31 @@ static void lowest_logit(void **state) {
         }
 }
 
+/* Weights of 1, and of 2^8 and 2^-8: the log of the sum is that of a number known exactly, to the last bits of a float. */
+static void logs_of_counts(void **state) {
+    (void)state;
+    enum { LENGTH = 3000, DIM = 8 };
+    FOR_EACH_ISA (kernel)
+        for (int power = -8; power <= 8; power += 8) {
+            problem p =
+                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 79, 1);
+            double logit = 0;
+            for (int64_t i = 0; i < LENGTH * DIM; i++) {
+                p.q.f[i] = i % DIM ? 0 : (float)(M_LN2 * sqrt(DIM));
+                p.k.f[i] = i % DIM ? 0 : (float)power;
+                logit = (double)p.q.f[0] * power / sqrt(DIM);
+            }
+            problem_forward(&p);
+            for (int64_t i = 0; i < LENGTH; i++) {
+                double want = log((double)(i + 1)) + logit, error = fabs(p.lse.f[i] - want);
+                if (!(error <= 3e-7 + 2e-7 * fabs(logit) + 6e-8 * fabs(want)))
+                    fail_msg("%s: the log of %lld times 2^%d is %.9g, want %.9g", kernel->name,
+                             (long long)i + 1, power, (double)p.lse.f[i], want);
+            }
+            problem_destroy(&p);
+        }
+}
+
 /* ------------------------------------------------------------------------------------------ lengths */
 
 /* One token sees itself: out = v but for the rounding of w v / w, lse = its logit, and only v has a gradient. */
@@ -504,11 +529,12 @@ static void longest_length(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_forward),       cmocka_unit_test(sizes_statistics),
-        cmocka_unit_test(sizes_backward),      cmocka_unit_test(not_finite_stays),
-        cmocka_unit_test(learned_scales),      cmocka_unit_test(unseen_distances),
-        cmocka_unit_test(lowest_logit),        cmocka_unit_test(length_one),
-        cmocka_unit_test(length_of_a_million), cmocka_unit_test(longest_length),
+        cmocka_unit_test(sizes_forward),  cmocka_unit_test(sizes_statistics),
+        cmocka_unit_test(sizes_backward), cmocka_unit_test(not_finite_stays),
+        cmocka_unit_test(learned_scales), cmocka_unit_test(unseen_distances),
+        cmocka_unit_test(lowest_logit),   cmocka_unit_test(logs_of_counts),
+        cmocka_unit_test(length_one),     cmocka_unit_test(length_of_a_million),
+        cmocka_unit_test(longest_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
