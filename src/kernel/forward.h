@@ -13,9 +13,9 @@
  *
  * m need not be the maximum. Where no logit of a strip can be far from 0, by the lengths of its queries and of
  * the keys, it is 0: nothing to look for, to limit or to correct. As m is always a whole number, and weights
- * are then the same but for a power of two, results have the same bits either way. Should a row's weights turn
- * out to be very large or all very small, where products with v might leave the range of a float, its strip is
- * begun again with the maximum. */
+ * are then the same but for a power of two, results have the same bits either way. Products with v are not to
+ * leave the range of a float: should the weights of a row become very large, its strip goes on with the maximum;
+ * should all be very small in the end, it begins again with it. */
 #ifndef SIA_KERNEL_FORWARD_H
 #define SIA_KERNEL_FORWARD_H
 
@@ -24,6 +24,8 @@
 enum { BQ = SIA_BLOCK_Q, BK = SIA_BLOCK_K };
 _Static_assert(BQ % MR == 0 && BK % NR == 0, "blocks are whole tiles");
 
+enum { NEAR = 1, WAS_NEAR = 2 };
+
 /* The parts of sia_softmax.scratch. */
 typedef struct state {
     float *logits; /* [MR][BK], of the strip at hand; weights once exponentiated */
@@ -31,7 +33,7 @@ typedef struct state {
     float *sum;    /* [BQ][VW] z */
     float *out;    /* [BQ][width] o; not set before the strip's first block of keys */
     float *begun;  /* [BQ/MR] whether the strip has had its first block */
-    float *near;   /* [BQ/MR] whether its logits are near 0, and m is 0 */
+    float *near;   /* [BQ/MR] whether its logits are near 0: NEAR as long as m is 0, then WAS_NEAR; else 0 */
     float *moment; /* [BQ] sum of p * log2 p, for the entropy */
     float *mass;   /* [BQ][SIA_DECADES] */
     int64_t width; /* head_dim in whole panels */
@@ -83,7 +85,7 @@ INLINE bool queries_are_near(const sia_softmax *s, int64_t row, int64_t width) {
 
 INLINE void begin_strip(const sia_softmax *s, const state *st, int64_t row, bool near) {
     st->begun[row / MR] = 0;
-    st->near[row / MR] = near;
+    st->near[row / MR] = near ? NEAR : 0;
     /* The lowest number instead of -infinity: infinity minus infinity would make a NaN of a row without keys.
      */
     FOR_ROWS(st->max[row + r] = near ? 0 : -FLT_MAX; vstore(st->sum + (row + r) * VW, vzero());)
@@ -244,8 +246,8 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
     FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
 }
 
-/* The same where m is 0 and stays it. False if it should not: with sums of weights up to 2^31, the output is finite
- * for all the values of which sia.h says so. */
+/* The same where m is 0 and stays it. False if it should not, with the sums as they were: up to 2^31, the output is
+ * finite for all the values of which sia.h says so. */
 INLINE bool weights_from_near_logits(const state *st, int64_t row, int64_t columns) {
     float *l = st->logits, *z = st->sum + row * VW;
     vexp2_from zero = vexp2_reference(vzero());
@@ -262,10 +264,30 @@ INLINE bool weights_from_near_logits(const state *st, int64_t row, int64_t colum
         })
     FOR_ROWS({
         sum[r] += vload(z + r * VW);
-        vstore(z + r * VW, sum[r]);
         most = vmax(sum[r], most);
     })
-    return vmaximum(most) < 0x1p31f / VW;
+    if (!(vmaximum(most) < 0x1p31f / VW)) return false;
+    FOR_ROWS(vstore(z + r * VW, sum[r]);)
+    return true;
+}
+
+/* Weights with m = 0 to weights by the largest of each row, or by 1 if that is larger. */
+NOINLINE void lower_weights(const state *st, int64_t row, int64_t columns,
+                            float correction[ROWS_IN_VECTORS]) {
+    for (int r = 0; r < MR; r++) {
+        float *p = st->logits + r * BK, *z = st->sum + (row + r) * VW;
+        vf most = vdup(1.0f), sum = vzero();
+        for (int64_t j = 0; j < columns; j += VW) most = vmax(vload(p + j), most);
+        float m = logbf(vmaximum(most));
+        st->max[row + r] = m;
+        correction[r] = scalar_exp2(-m);
+        for (int64_t j = 0; j < columns; j += VW) {
+            vf lower = vload(p + j) * vdup(correction[r]);
+            vstore(p + j, lower);
+            sum += lower;
+        }
+        vstore(z, vfma(vload(z), vdup(correction[r]), sum));
+    }
 }
 
 /* Logits to weights by the largest of each row. */
@@ -284,12 +306,11 @@ INLINE void weights_strip(const state *st, const strip *s, bool statistics,
     weights_from_logits(st, s->row, s->columns, m, correction);
 }
 
-/* False if the strip is to begin again, with the maximum. */
-static bool softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,
+static void softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,
                           int64_t first, int64_t n) {
     strip s = {.d = softmax->head_dim, .row = row, .n = n, .t = keys->offset + row - first};
     s.limit = s.t + 1;
-    if (s.limit + MR - 1 <= 0) return true;
+    if (s.limit + MR - 1 <= 0) return;
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
     s.columns = (seen + NR - 1) / NR * NR;
     s.q = softmax->q + row * NR;
@@ -298,12 +319,15 @@ static bool softmax_strip(const sia_softmax *softmax, const state *st, const sia
     s.scale = softmax->scale;
     s.bias = softmax->bias;
 
-    float correction[ROWS_IN_VECTORS], *begun = st->begun + row / MR;
+    float correction[ROWS_IN_VECTORS], *begun = st->begun + row / MR, *near = st->near + row / MR;
     logits_strip(&s, st->logits);
-    if (st->near[row / MR] != 0) {
+    if (*near == NEAR) {
         mask_strip(&s, -SIA_NEAR, st->logits); /* what that adds to a sum is far below its last bit */
-        if (!weights_from_near_logits(st, row, s.columns)) return false;
         FOR_ROWS(correction[r] = 1;)
+        if (!weights_from_near_logits(st, row, s.columns)) {
+            lower_weights(st, row, s.columns, correction);
+            *near = WAS_NEAR;
+        }
     } else
         weights_strip(st, &s, softmax->statistics, correction);
     const float *v = keys->v + first * NR;
@@ -313,7 +337,6 @@ static bool softmax_strip(const sia_softmax *softmax, const state *st, const sia
     else
         values_first(&s, st->logits, v, keys->v_rows * NR, out, st->width);
     *begun = 1;
-    return true;
 }
 
 /* Keys in a block: its keys and values together take a quarter of a second-level cache of 512 KiB. */
@@ -322,17 +345,16 @@ INLINE int64_t block_keys(int64_t width) {
     return keys < NR ? NR : keys < BK ? keys : BK;
 }
 
-/* A strip from its beginning, over the keys below `end`, with the maximum. */
-NOINLINE void begin_again(const sia_softmax *s, const state *st, const sia_keys *keys, int64_t row,
-                          int64_t end) {
+INLINE void softmax_rows(const sia_softmax *s, const state *st, const sia_keys *keys, int64_t row,
+                         int64_t end) {
     int64_t block = block_keys(st->width);
-    begin_strip(s, st, row, false);
-    for (int64_t first = 0; first < end; first += block)
-        (void)softmax_strip(s, st, keys, row, first, end - first < block ? end - first : block);
+    for (int64_t first = 0; first < keys->count; first += block) {
+        int64_t n = keys->count - first < block ? keys->count - first : block;
+        for (int64_t i = row; i < end; i += MR) softmax_strip(s, st, keys, i, first, n);
+    }
 }
 
-/* Weights that are all very small are not, as their products with v may be too small for a float; nor those of a row
- * that saw no key, or a NaN. */
+/* Not if the row saw no key, or a NaN. */
 INLINE bool sums_are_fair(const float *sum) {
     bool fair = true;
     FOR_ROWS(fair = fair && vsum(vload(sum + r * VW)) > 0x1p-32f;)
@@ -341,15 +363,12 @@ INLINE bool sums_are_fair(const float *sum) {
 
 static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
     state st = state_of(s);
-    int64_t block = block_keys(st.width);
-    for (int64_t first = 0; first < keys->count; first += block) {
-        int64_t n = keys->count - first < block ? keys->count - first : block;
-        for (int64_t row = 0; row < s->rows; row += MR)
-            if (!softmax_strip(s, &st, keys, row, first, n)) begin_again(s, &st, keys, row, first + n);
+    softmax_rows(s, &st, keys, 0, s->rows);
+    for (int64_t row = 0; row < s->rows; row += MR) {
+        if (st.near[row / MR] == 0 || sums_are_fair(st.sum + row * VW)) continue;
+        begin_strip(s, &st, row, false);
+        softmax_rows(s, &st, keys, row, row + MR);
     }
-    for (int64_t row = 0; row < s->rows; row += MR)
-        if (st.near[row / MR] != 0 && !sums_are_fair(st.sum + row * VW))
-            begin_again(s, &st, keys, row, keys->count);
 }
 
 /* The natural log of the sum of weights of each row, minus infinity where there is none, `stride` floats apart. The
