@@ -61,9 +61,9 @@ static void threads_same_bits(void **state) {
         }
 }
 
-/* Statistics beside the output change none of its bits. With them the kernels always look for the largest logit of a
- * row; without, they need not where logits are near 0 (forward.h). From 2 on, such rows have weights that are large for
- * a float, and from 3.5 on, logits are too far. */
+/* Statistics beside the output change none of its bits, nor does one of them those of the other. With them the kernels
+ * always look for the largest logit of a row; without, they need not where logits are near 0 (forward.h). From 2 on, such
+ * rows have weights that are large for a float, and from 3.5 on, logits are too far. */
 static void statistics_same_bits(void **state) {
     (void)state;
     const char *const schemes[] = {"nope", "si+prope", "alibi", "logn+rope"};
@@ -74,21 +74,26 @@ static void statistics_same_bits(void **state) {
         for (int scheme = 0; scheme < 4; scheme++)
             for (int size = 0; size < 7; size++)
                 for (int i = 0; i < 2; i++) {
-                    problem p = problem_create(schemes[scheme], shapes[i], NULL, 33, sizes[size]);
-                    problem with = problem_create(schemes[scheme], shapes[i], NULL, 33, sizes[size]);
-                    sia_forward io = {.q = with.q.f,
-                                      .k = with.k.f,
-                                      .v = with.v.f,
-                                      .logn = with.logn ? with.s.f : NULL,
-                                      .out = with.out.f,
-                                      .lse = with.lse.f,
-                                      .entropy = with.entropy.f};
-                    problem_forward(&p);
-                    assert_int_equal(sia_attention_forward(with.a, with.shape.span, &io, NULL, NULL), SIA_OK);
-                    same_floats(&p.out, &with.out);
-                    same_floats(&p.lse, &with.lse);
-                    problem_destroy(&p);
-                    problem_destroy(&with);
+                    problem all = problem_create(schemes[scheme], shapes[i], NULL, 33, sizes[size]);
+                    for (int with = 3; with >= 0; with--) { /* both, mass, entropy, none */
+                        problem p = problem_create(schemes[scheme], shapes[i], NULL, 33, sizes[size]);
+                        problem *to = with == 3 ? &all : &p;
+                        sia_forward io = {.q = p.q.f,
+                                          .k = p.k.f,
+                                          .v = p.v.f,
+                                          .logn = p.logn ? p.s.f : NULL,
+                                          .out = to->out.f,
+                                          .lse = to->lse.f,
+                                          .entropy = with & 1 ? to->entropy.f : NULL,
+                                          .mass = with & 2 ? to->mass.f : NULL};
+                        assert_int_equal(sia_attention_forward(p.a, p.shape.span, &io, NULL, NULL), SIA_OK);
+                        same_floats(&to->out, &all.out);
+                        same_floats(&to->lse, &all.lse);
+                        if (with & 1) same_floats(&to->entropy, &all.entropy);
+                        if (with & 2) same_floats(&to->mass, &all.mass);
+                        problem_destroy(&p);
+                    }
+                    problem_destroy(&all);
                 }
 }
 
