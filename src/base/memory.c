@@ -42,7 +42,8 @@ static void *map_aligned(size_t bytes) {
     if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
     char *pages = map(bytes + HUGE_PAGE);
     if (!pages) return NULL;
-    size_t before = -(uintptr_t)pages % HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = (HUGE_PAGE - (uintptr_t)pages % HUGE_PAGE) % HUGE_PAGE,
+           page = (size_t)sysconf(_SC_PAGESIZE);
     size_t used = (before + bytes + page - 1) / page * page;
     if (before) (void)munmap(pages, before);
     (void)munmap(pages + used, bytes + HUGE_PAGE - used);
