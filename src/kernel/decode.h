@@ -233,13 +233,12 @@ _Static_assert((int)CB >= (int)SIA_MAX_DIM, "room for a query");
 /* n numbers, a multiple of 4, with room for whole vectors. */
 INLINE void numbers_to_16(const float *x, int64_t n, numbers16 *out) {
     vf most = vzero(), bad = vzero();
-    vi magnitude = (vi){0} + 0x7fffffff;
     int64_t whole = n / VW * VW;
     float rest[VW] = {0};
     for (int64_t i = whole; i < n; i++) rest[i - whole] = x[i];
     for (int64_t i = 0; i < n; i += VW) {
         vf y = vload(i < whole ? x + i : rest);
-        most = vmax((vf)((vi)y & magnitude), most);
+        most = vmax(vabs(y), most);
         bad += y * vzero(); /* NaN where y is not finite */
     }
     float largest = vmaximum(most), inverse = largest > 0 ? 32767 / largest : 0;

@@ -220,6 +220,24 @@ INLINE vexp2_from reference_of(float *logits, int64_t columns, vf m) {
     return vexp2_reference(vzero());
 }
 
+INLINE void exponentials_and_sums(float *logits, int64_t columns, const vexp2_from from[MR], bool near,
+                                  vf sum[MR]) {
+    FOR_ROWS(sum[r] = vzero();)
+    for (int64_t j = 0; j < columns; j += VW, logits += VW)
+        FOR_PAIRS_OF_ROWS({
+            float *l = logits + r * BK;
+            vf p = vload(l), q = vload(l + BK);
+            if (near)
+                vexp2_two_near(&p, from[r], &q, from[r + 1]);
+            else
+                vexp2_two(&p, from[r], &q, from[r + 1]);
+            vstore(l, p);
+            vstore(l + BK, q);
+            sum[r] += p;
+            sum[r + 1] += q;
+        })
+}
+
 /* Logits to weights, in place, relative to the new maximum m of each row: its correction, the sums. */
 INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, const vf m[MR],
                                 float correction[ROWS_IN_VECTORS]) {
@@ -230,18 +248,8 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
         shift[r] = st->max[row + r] - m[r][0];
         st->max[row + r] = m[r][0];
         from[r] = reference_of(st->logits + r * BK, columns, m[r]);
-        sum[r] = vzero();
     })
-    float *l = st->logits;
-    for (int64_t j = 0; j < columns; j += VW, l += VW)
-        FOR_PAIRS_OF_ROWS({
-            vf p = vload(l + r * BK), q = vload(l + (r + 1) * BK);
-            vexp2_two(&p, from[r], &q, from[r + 1]);
-            vstore(l + r * BK, p);
-            vstore(l + (r + 1) * BK, q);
-            sum[r] += p;
-            sum[r + 1] += q;
-        })
+    exponentials_and_sums(st->logits, columns, from, false, sum);
     for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));
     FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
 }
@@ -249,19 +257,11 @@ INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, c
 /* The same where m is 0 and stays it. False if it should not, with the sums as they were: up to 2^31, the output is
  * finite for all the values of which sia.h says so. */
 INLINE bool weights_from_near_logits(const state *st, int64_t row, int64_t columns) {
-    float *l = st->logits, *z = st->sum + row * VW;
-    vexp2_from zero = vexp2_reference(vzero());
+    float *z = st->sum + row * VW;
     vf sum[MR], most = vzero();
-    FOR_ROWS(sum[r] = vzero();)
-    for (int64_t j = 0; j < columns; j += VW, l += VW)
-        FOR_PAIRS_OF_ROWS({
-            vf p = vload(l + r * BK), q = vload(l + (r + 1) * BK);
-            vexp2_two_near(&p, zero, &q, zero);
-            vstore(l + r * BK, p);
-            vstore(l + (r + 1) * BK, q);
-            sum[r] += p;
-            sum[r + 1] += q;
-        })
+    vexp2_from from[MR];
+    FOR_ROWS(from[r] = vexp2_reference(vzero());)
+    exponentials_and_sums(st->logits, columns, from, true, sum);
     FOR_ROWS({
         sum[r] += vload(z + r * VW);
         most = vmax(sum[r], most);

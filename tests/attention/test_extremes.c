@@ -417,11 +417,11 @@ static void logs_of_counts(void **state) {
         for (int power = -8; power <= 8; power += 8) {
             problem p =
                 problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 79, 1);
-            double logit = 0;
+            float q = (float)(M_LN2 * sqrt(DIM));
+            double logit = (double)q * power / sqrt(DIM);
             for (int64_t i = 0; i < LENGTH * DIM; i++) {
-                p.q.f[i] = i % DIM ? 0 : (float)(M_LN2 * sqrt(DIM));
+                p.q.f[i] = i % DIM ? 0 : q;
                 p.k.f[i] = i % DIM ? 0 : (float)power;
-                logit = (double)p.q.f[0] * power / sqrt(DIM);
             }
             problem_forward(&p);
             for (int64_t i = 0; i < LENGTH; i++) {

@@ -29,11 +29,8 @@ static const shape shapes[] = {
     {2, 2, 32, {.q_len = 15, .k_len = 15}},
     {4, 2, 40, {.q_len = 16, .k_len = 16}},
     {2, 1, 48, {.q_len = 17, .k_len = 17, .batch = 2}},
-    {2,
-     2,
-     56,
-     {.q_len = 33,
-      .k_len = 33}}, /* two: one head's gradient of logn may nearly cancel, with any of its bits wrong */
+    /* Two heads: the gradient of logn is a number a head, and one alone may nearly cancel. */
+    {2, 2, 56, {.q_len = 33, .k_len = 33}},
     {2, 2, 64, {.q_len = 95, .k_len = 95}},
     {2, 1, 64, {.q_len = 96, .k_len = 96}},
     {1, 1, 64, {.q_len = 97, .k_len = 97}},
