@@ -130,7 +130,7 @@ typedef struct sia_attention_config {
     int64_t train_len;       /* [4096] for ntk and yarn */
     int64_t eval_len;        /* [train_len] for ntk and yarn: the longest length to be used */
     double tau;              /* [10] si: the length scale */
-    double alpha, beta;      /* [sqrt(e)] si: beta >= alpha ln alpha */
+    double alpha, beta;      /* [sqrt(e)] si: alpha ln alpha <= beta <= 100 alpha */
     double sharp;            /* [2] sharp: the constant */
     double rotary_base;      /* [10000] rope, ntk, yarn */
     double prope_base;       /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
@@ -207,7 +207,8 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  * stays in its row; one in k or v reaches the queries that see that key, and no others. A logit of -infinity
  * is a weight of 0, and a query that has no other is one that sees no key; a row with a logit that is NaN or
  * above the range of float is NaN. Every other row is finite as long as |v| <= 1e29, whatever the size of its
- * logits. Sums are taken in a fixed order: the result does not depend on the number of threads. */
+ * logits; values below 1e-32 may lose bits where all its logits are below -5. Sums are taken in a fixed order:
+ * the result does not depend on the number of threads, nor a row on anything but what it sees. */
 SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io,
                                          void *work, sia_error *err);
 

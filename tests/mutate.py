@@ -22,7 +22,7 @@ KERNEL_UNIT = f"src/kernel/isa_{ISA}.c"
 # The functions of the kernels' table that a header holds; what all are made of is not here: all are taken.
 KERNEL_FUNCTIONS = {
     "pack.h": "pack_columns pack_keys unpack turn row_dots",
-    "forward.h": "softmax_floats softmax_begin softmax_keys softmax_end",
+    "forward.h": "largest_magnitude softmax_floats softmax_begin softmax_keys softmax_end",
     "backward.h": "gradient_floats gradient_weights gradient_q gradient_kv",
     "decode.h": "cache_block_bytes cache_write cache_read decode",
     "multiply.h": "panels_from_rows panels_from_columns strips_from_rows multiply mirror",
@@ -37,7 +37,7 @@ TARGETS = {
     "src/kernel/vector.h": (KERNEL_UNIT, ["kernel/test_numbers", *ATTENTION]),
     "src/kernel/tile.h": (KERNEL_UNIT, ["kernel/test_multiply", *ATTENTION]),
     "src/kernel/pack.h": (KERNEL_UNIT, ["kernel/test_multiply", *ATTENTION]),
-    "src/kernel/forward.h": (KERNEL_UNIT, ATTENTION),
+    "src/kernel/forward.h": (KERNEL_UNIT, ["kernel/test_numbers", *ATTENTION]),
     "src/kernel/backward.h": (KERNEL_UNIT, ATTENTION[:3]),
     "src/kernel/decode.h": (KERNEL_UNIT, CACHE),
     "src/kernel/multiply.h": (KERNEL_UNIT, ["kernel/test_multiply", "kernel/test_numbers"]),
@@ -54,7 +54,7 @@ TARGETS = {
 }
 
 # Hints to the processor: they change the speed alone.
-HINTS = re.compile(r"__builtin_prefetch|ask_ahead|ask_for_starts|prefetch_row|_AHEAD|AHEAD_|enum \{ LINES")
+HINTS = re.compile(r"__builtin_prefetch|prefetch_row|_AHEAD|AHEAD_|enum \{ LINES")
 
 # ---------------------------------------------------------------------------------------------------- mutants
 
@@ -85,10 +85,11 @@ def changed_number(token):
 def mutants_of(path):
     with open(os.path.join(ROOT, path)) as f:
         text = f.read()
-    bare, found, line_start = blank(text), [], 0
+    bare, found = blank(text), []
     tokens = [(m.start(), m.group()) for m in TOKEN.finditer(bare)]
     for i, (at, token) in enumerate(tokens):
-        line = text[text.rfind("\n", 0, at) + 1:text.find("\n", at)]
+        start = text.rfind("\n", 0, at) + 1
+        line = text[start:text.find("\n", at)]
         if HINTS.search(line):
             continue
         before = tokens[i - 1][1] if i else ""
@@ -104,7 +105,7 @@ def mutants_of(path):
         for to in new:
             number = text.count("\n", 0, at) + 1
             found.append({"file": path, "line": number, "at": at, "from": token, "to": to, "text": line.strip(),
-                          "column": at - text.rfind("\n", 0, at)})
+                          "column": at - start + 1, "nth": text.count(token, start, at)})
     return found
 
 def name_of(m):
@@ -138,12 +139,7 @@ def is_smaller_or_larger(m):
 
 # The place of a line may move; its text, the change and which of its kind it is on the line do not.
 def key_of(m):
-    which = m["column"]
-    indent = len(m["text"])
-    with open(os.path.join(ROOT, m["file"])) as f:
-        line = f.read().split("\n")[m["line"] - 1]
-    nth = line[:which - 1].count(m["from"])
-    return f'{m["file"]} | {m["text"]} | {m["from"]} -> {m["to"] or "nothing"} #{nth}'
+    return f'{m["file"]} | {m["text"]} | {m["from"]} -> {m["to"] or "nothing"} #{m["nth"]}'
 
 def identity(m):
     with open(os.path.join(ROOT, m["file"]), "rb") as f:
@@ -168,6 +164,21 @@ def read_equivalent():
             key = line.strip()
             reasons[key] = ""
     return reasons
+
+def check_lists(everything, equivalent):
+    """What is written down here and in tests/mutants.txt must be there: a list that no longer fits hides something."""
+    with open(os.path.join(ROOT, "src/kernel/body.h")) as f:
+        table = set(re.findall(r"^    \.(\w+) = \1,$", f.read(), re.M))
+    with open(os.path.join(ROOT, "src/kernel/measure.h")) as f:
+        measure = f.read()
+    known = " ".join(KERNEL_FUNCTIONS.values()).split()
+    wrong = [f"{name}: in no entry of KERNEL_FUNCTIONS" for name in sorted(table - set(known) - {"supported"})
+             if f" {name}(" not in measure]
+    wrong += [f"{name}: not in the table of body.h" for name in known if name not in table]
+    keys = {key_of(m) for m in everything}
+    wrong += [f"tests/mutants.txt: no such mutant: {key}" for key in equivalent if key not in keys]
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 # ---------------------------------------------------------------------------------------------------- building
 
@@ -204,15 +215,15 @@ class Builder:
         if subprocess.run(words, cwd=command["directory"], capture_output=True).returncode:
             return None
         # The path of the copy is in the symbol table of a .c file; instructions and data are what counts.
-        dump = subprocess.run(["objcopy", "-O", "binary", "--only-section=.text*", "--only-section=.rodata*",
-                               "--only-section=.data*", out, out + ".bin"], capture_output=True)
+        subprocess.run(["objcopy", "-O", "binary", "--only-section=.text*", "--only-section=.rodata*",
+                        "--only-section=.data*", out, out + ".bin"], capture_output=True)
         relocations = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", out], capture_output=True).stdout
         with open(out + ".bin", "rb") as f:
             data = f.read()
         return hashlib.sha256(data + relocations.split(b"\n", 3)[-1]).hexdigest()
 
     def limit_of(self, test):
-        """Three times what the test takes without a change, which it must pass."""
+        """Seconds that a mutant gets: some times what the test takes without a change, which it must pass."""
         if test not in self.seconds:
             before = cpu_seconds()
             if not run(os.path.join(self.build, "tests", test)):
@@ -312,9 +323,12 @@ def main():
     parser.add_argument("--least", type=float, default=95, help="percent that must be caught")
     options = parser.parse_args()
 
-    everything = [m for path in TARGETS if options.only in path for m in mutants_of(path)]
+    everything = [m for path in TARGETS for m in mutants_of(path)]
+    equivalent = read_equivalent()
+    check_lists(everything, equivalent)
+    everything = [m for m in everything if options.only in m["file"]]
     random.Random(options.seed).shuffle(everything)
-    builder, equivalent = Builder(options.build), read_equivalent()
+    builder = Builder(options.build)
     if options.one is not None:
         m = everything[options.one]
         print(name_of(m), flush=True)

@@ -225,7 +225,7 @@ BAD_CALLS = [
     (lambda: sia.Attention(heads=1, head_dim=12), "head_dim 12: want a multiple of 8"),
     (lambda: sia.Attention(heads=4, kv_heads=3, head_dim=8), "kv_heads 3: want a divisor of heads, 4"),
     (lambda: sia.Attention(heads=1, head_dim=8, taw=3), "no setting is called 'taw'"),
-    (lambda: sia.Attention(heads=1, head_dim=8, tau=-1.0), "tau -1: want a number above 0"),
+    (lambda: sia.Attention(heads=1, head_dim=8, tau=-1.0), "tau -1: want a number from 1e-9 to 1e15"),
     (lambda: sia.Attention(heads=1 << 40, head_dim=8), "heads 1099511627776: outside the range"),
     (lambda: sia.Attention(heads=1, head_dim=8, pairs="odd"), "pairs 'odd': want halves or adjacent"),
     (lambda: sia.Attention("si\0", heads=1, head_dim=8), "holds a 0 byte"),

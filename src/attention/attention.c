@@ -9,6 +9,15 @@
 /* ------------------------------------------------------------------------------------------------ the object
  */
 
+/* m_0 is near -beta / alpha, and its table holds floats. */
+static sia_status check_beta(const sia_attention *a, sia_error *err) {
+    double most = 100 * a->config.alpha;
+    if (a->scheme.distance != SIA_DISTANCE_SI || a->config.beta <= most) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT,
+                    "beta %g: want at most 100 alpha, which is %g; above it distances cannot be told apart",
+                    a->config.beta, most);
+}
+
 sia_status sia_attention_create(sia_attention **out, const char *scheme, const sia_attention_config *config,
                                 sia_error *err) {
     if (!out || !config)
@@ -22,6 +31,7 @@ sia_status sia_attention_create(sia_attention **out, const char *scheme, const s
     if (a->config.threads == 0) a->config.threads = sia_threads_available();
     status = sia_scheme_parse(scheme, &a->scheme, err);
     if (!status) status = sia_config_complete(&a->scheme, &a->config, err);
+    if (!status) status = check_beta(a, err);
     if (status) {
         sia_free(a);
         return status;

@@ -9,8 +9,6 @@
  * A softmax task waits until the group's pack tasks, which started before it, are done. Groups that begin one
  * after the other on the same core share a room for packed keys, which stays in its cache. Blocks of queries go
  * from the last, which sees the most keys, to the first, so that threads end together. */
-#include <float.h>
-
 #include "attention/attention.h"
 
 enum { PACK_CHUNK = 256 }; /* keys in a pack task; whole panels */
@@ -82,18 +80,22 @@ static void pack(const forward *f, int64_t group, int64_t room, int64_t chunk) {
 }
 
 /* sia_softmax.near for queries that see the first `seen` keys, and no distance beyond `farthest`: a logit is at
- * most |q| |k| scale + bias. */
+ * most |q| |k| scale + bias. Within one of the limit, for what is computed is rounded; and with sums of squares far
+ * from where floats end. */
 static float near_squares(const forward *f, int64_t room, int64_t seen, int64_t farthest, const float *scale,
                           const float *bias) {
-    float largest = 0;
+    float k_squares = 1e-30f;
     for (int64_t i = 0; i * PACK_CHUNK < seen; i++) {
         float squares = f->k_squares[room * f->k_chunks + i];
-        if (!(squares <= FLT_MAX)) return 0;
-        if (squares > largest) largest = squares;
+        if (!(squares <= 1e30f)) return 0;
+        if (squares > k_squares) k_squares = squares;
     }
-    float left = SIA_NEAR - f->kernel->largest_magnitude(bias - farthest, farthest + 1);
+    float left = SIA_NEAR - 1 - f->kernel->largest_magnitude(bias - farthest, farthest + 1);
     float product = left / f->kernel->largest_magnitude(scale - farthest, farthest + 1);
-    return left > 0 ? product * product / largest : 0;
+    if (!(left > 0 && product >= 1e-15f)) return 0;
+    if (product > 1e15f) product = 1e15f;
+    float q_squares = product * product / k_squares;
+    return q_squares > 1e-30f ? q_squares : 0;
 }
 
 static void attend(const forward *f, int64_t group, int64_t room, int head, int64_t block, int worker) {

@@ -241,12 +241,14 @@ INLINE void numbers_to_16(const float *x, int64_t n, numbers16 *out) {
         most = vmax(vabs(y), most);
         bad += y * vzero(); /* NaN where y is not finite */
     }
-    float largest = vmaximum(most), inverse = largest > 0 ? 32767 / largest : 0;
-    if (inverse > FLT_MAX) inverse = 0; /* numbers below 1e-34 are 0 */
+    float largest = vmaximum(most);
+    float up = largest < 0x1p-64f ? 0x1p80f : 1; /* the inverse of a small number is not finite */
+    float inverse = largest > 0 ? 32767 / (largest * up) : 0;
     out->scale = largest * (1.0f / 32767) + vsum(bad);
     for (int64_t i = 0; i < n; i += VW) {
         /* The sum's low bits are the rounded number. */
-        vi y = (vi)vfma(vload(i < whole ? x + i : rest), vdup(inverse), vdup(0x1.8p23f));
+        vf number = vload(i < whole ? x + i : rest) * vdup(up);
+        vi y = (vi)vfma(number, vdup(inverse), vdup(0x1.8p23f));
         vi pairs = (y & 0xffff) | SWAP_LANES(y, 2) << 16;
         memcpy(out->pair + i, &pairs, sizeof pairs);
     }

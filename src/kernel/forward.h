@@ -3,19 +3,18 @@
  * The forward pass of a block of queries: an online softmax over blocks of keys.
  *
  *     l = scale[t] * (q.k) + bias[t]        log2 of the weights         q, k   queries, keys of the block
- *     m' = max(m, max over keys of l)       maximum so far (rounded)    p      weights, 2^(l - m')
- *     c = 2^(m - m')                        what a new maximum takes    o      output, not yet divided
+ *     m' = 0, or max(m, largest l)          reference of the row        p      weights, 2^(l - m')
+ *     c = 2^(m - m')                        what a new one takes        o      output, not yet divided
  *     z = c z + sum of p                    sum of the weights          z      as VW partial sums a row
  *     o = c o + p v
  *
  * The work goes by strips of MR queries. A strip's logits for one block of keys stay in the first-level
  * cache; the block's keys and values stay in the second while all strips of the task go over them.
  *
- * m need not be the maximum. Where no logit of a strip can be far from 0, by the lengths of its queries and of
- * the keys, it is 0: nothing to look for, to limit or to correct. As m is always a whole number, and weights
- * are then the same but for a power of two, results have the same bits either way. Products with v are not to
- * leave the range of a float: should the weights of a row become very large, its strip goes on with the maximum;
- * should all be very small in the end, it begins again with it. */
+ * The reference is 0 as long as that serves the row: until a largest logit is beyond +-SIA_NEAR, or the sum of
+ * weights leaves no room for products with v. From there on it is the largest logit so far, rounded. So a row's
+ * result depends on nothing but what the row sees. Where the lengths of a strip's queries and of the keys tell
+ * that no logit can be that far, nothing needs to be looked for, limited or corrected: the same bits, sooner. */
 #ifndef SIA_KERNEL_FORWARD_H
 #define SIA_KERNEL_FORWARD_H
 
@@ -24,19 +23,19 @@
 enum { BQ = SIA_BLOCK_Q, BK = SIA_BLOCK_K };
 _Static_assert(BQ % MR == 0 && BK % NR == 0, "blocks are whole tiles");
 
-enum { NEAR = 1, WAS_NEAR = 2 };
-
 /* The parts of sia_softmax.scratch. */
 typedef struct state {
-    float *logits; /* [MR][BK], of the strip at hand; weights once exponentiated */
-    float *max;    /* [BQ] m */
-    float *sum;    /* [BQ][VW] z */
-    float *out;    /* [BQ][width] o; not set before the strip's first block of keys */
-    float *begun;  /* [BQ/MR] whether the strip has had its first block */
-    float *near;   /* [BQ/MR] whether its logits are near 0: NEAR as long as m is 0, then WAS_NEAR; else 0 */
-    float *moment; /* [BQ] sum of p * log2 p, for the entropy */
-    float *mass;   /* [BQ][SIA_DECADES] */
-    int64_t width; /* head_dim in whole panels */
+    float *logits;    /* [MR][BK], of the strip at hand; weights once exponentiated */
+    float *reference; /* [BQ] m */
+    float *unmoved;   /* [BQ] whether it is still 0 */
+    float *sum;       /* [BQ][VW] z */
+    float *out;       /* [BQ][width] o; not set before the strip's first block of keys */
+    float *begun;     /* [BQ/MR] whether the strip has had its first block */
+    float *near;      /* [BQ/MR] whether no reference of the strip has moved, and none will for a logit */
+    float *largest;   /* [BQ] the largest logit so far, rounded: for the statistics, as all below */
+    float *moment;    /* [BQ] sum of p * log2 p, for the entropy */
+    float *mass;      /* [BQ][SIA_DECADES] sums of p */
+    int64_t width;    /* head_dim in whole panels */
 } state;
 
 INLINE state state_of(const sia_softmax *s) {
@@ -45,17 +44,19 @@ INLINE state state_of(const sia_softmax *s) {
     st.logits = s->scratch;
     st.sum = st.logits + MR * BK;
     st.out = st.sum + BQ * VW;
-    st.max = st.out + BQ * st.width;
-    st.begun = st.max + BQ;
+    st.reference = st.out + BQ * st.width;
+    st.unmoved = st.reference + BQ;
+    st.begun = st.unmoved + BQ;
     st.near = st.begun + BQ / MR;
-    st.moment = st.near + BQ / MR;
+    st.largest = st.near + BQ / MR;
+    st.moment = st.largest + BQ;
     st.mass = st.moment + BQ;
     return st;
 }
 
 static size_t softmax_floats(int head_dim) {
     size_t width = ((size_t)head_dim + NR - 1) / NR * NR;
-    return MR * BK + BQ * VW + BQ * width + 2 * BQ + 2 * (BQ / MR) + (size_t)BQ * SIA_DECADES;
+    return MR * BK + BQ * VW + BQ * width + 4 * BQ + 2 * (BQ / MR) + (size_t)BQ * SIA_DECADES;
 }
 
 static float largest_magnitude(const float *x, int64_t n) {
@@ -83,21 +84,21 @@ INLINE bool queries_are_near(const sia_softmax *s, int64_t row, int64_t width) {
     return near;
 }
 
-INLINE void begin_strip(const sia_softmax *s, const state *st, int64_t row, bool near) {
-    st->begun[row / MR] = 0;
-    st->near[row / MR] = near ? NEAR : 0;
-    /* The lowest number instead of -infinity: infinity minus infinity would make a NaN of a row without keys.
-     */
-    FOR_ROWS(st->max[row + r] = near ? 0 : -FLT_MAX; vstore(st->sum + (row + r) * VW, vzero());)
-    if (!s->statistics) return;
-    memset(st->moment + row, 0, sizeof(float) * MR);
-    memset(st->mass + row * SIA_DECADES, 0, sizeof(float) * MR * SIA_DECADES);
-}
-
 static void softmax_begin(sia_softmax *s) {
     state st = state_of(s);
-    for (int64_t row = 0; row < s->rows; row += MR)
-        begin_strip(s, &st, row, queries_are_near(s, row, st.width));
+    for (int64_t row = 0; row < s->rows; row += MR) {
+        st.begun[row / MR] = 0;
+        st.near[row / MR] = queries_are_near(s, row, st.width);
+        FOR_ROWS({
+            st.reference[row + r] = 0;
+            st.unmoved[row + r] = 1;
+            vstore(st.sum + (row + r) * VW, vzero());
+        })
+    }
+    if (!s->statistics) return;
+    for (int i = 0; i < BQ; i++) st.largest[i] = -FLT_MAX; /* not -infinity: minus itself, that is NaN */
+    memset(st.moment, 0, sizeof(float) * BQ);
+    memset(st.mass, 0, sizeof(float) * BQ * SIA_DECADES);
 }
 
 /* One strip of MR queries and one block of keys. */
@@ -180,13 +181,15 @@ NOINLINE void values_later(const strip *s, const float *weights, const float *v,
     values_strip(s, weights, v, apart, correction, out, width);
 }
 
-/* The fused statistics of one row of a strip: columns 0 .. n-1 of the block, weights p = 2^(l - m), distance
- * of column 0 is t. Everything so far is rescaled by c, and the moment of old weights moves with the maximum.
- */
-static void add_statistics(const float *logits, int64_t n, int64_t t, float m, float m_before,
-                           float sum_before, float c, float *moment, float *mass) {
-    if (sum_before > 0) *moment = c > 0 ? c * (*moment + (m_before - m) * sum_before) : 0; /* 0 * infinity */
+/* The fused statistics of one row of a strip: columns 0 .. n-1 of the block, distance of column 0 is t. They are
+ * relative to the largest logit m of the row so far, whatever its reference is: log p is then small where p counts. */
+static void row_statistics(const float *logits, int64_t n, int64_t t, float m, float *m_before, float *moment,
+                           float *mass) {
+    float sum_before = 0, c = scalar_exp2(*m_before - m);
+    for (int i = 0; i < SIA_DECADES; i++) sum_before += mass[i];
+    if (sum_before > 0) *moment = c > 0 ? c * (*moment + (*m_before - m) * sum_before) : 0; /* 0 * infinity */
     for (int i = 0; i < SIA_DECADES; i++) mass[i] *= c;
+    *m_before = m;
     int64_t j = 0;
     while (j < n) { /* runs of columns within one decade; the distance falls along the row */
         int decade = 0;
@@ -212,11 +215,11 @@ static void add_statistics(const float *logits, int64_t n, int64_t t, float m, f
 
 enum { ROWS_IN_VECTORS = (MR + VW - 1) / VW * VW };
 
-/* What the exponentials of a row need of its maximum. Where that is too far from 0, the row's logits are made
+/* What the exponentials of a row need of its reference. Where that is too far from 0, the row's logits are made
  * relative to it here. */
-INLINE vexp2_from reference_of(float *logits, int64_t columns, vf m) {
-    if (fabsf(m[0]) < EXP2_FAR) return vexp2_reference(m);
-    for (int64_t j = 0; j < columns; j += VW) vstore(logits + j, vload(logits + j) - m);
+INLINE vexp2_from exponents_from(float *logits, int64_t columns, float m) {
+    if (fabsf(m) < EXP2_FAR) return vexp2_reference(vdup(m));
+    for (int64_t j = 0; j < columns; j += VW) vstore(logits + j, vload(logits + j) - vdup(m));
     return vexp2_reference(vzero());
 }
 
@@ -238,72 +241,109 @@ INLINE void exponentials_and_sums(float *logits, int64_t columns, const vexp2_fr
         })
 }
 
-/* Logits to weights, in place, relative to the new maximum m of each row: its correction, the sums. */
-INLINE void weights_from_logits(const state *st, int64_t row, int64_t columns, const vf m[MR],
-                                float correction[ROWS_IN_VECTORS]) {
-    float shift[ROWS_IN_VECTORS] = {0}, *z = st->sum + row * VW;
-    vf sum[MR];
-    vexp2_from from[MR];
-    FOR_ROWS({
-        shift[r] = st->max[row + r] - m[r][0];
-        st->max[row + r] = m[r][0];
-        from[r] = reference_of(st->logits + r * BK, columns, m[r]);
-    })
-    exponentials_and_sums(st->logits, columns, from, false, sum);
-    for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));
-    FOR_ROWS(vstore(z + r * VW, vfma(vload(z + r * VW), vdup(correction[r]), sum[r]));)
-}
+/* Sums with the reference 0. Up to the upper one, the output is finite for all the values of which sia.h says so;
+ * from the lower one on, it is exact for those. */
+#define SUM_LOW 0x1p-16f
+#define SUM_HIGH 0x1p31f
 
-/* The same where m is 0 and stays it. False if it should not, with the sums as they were: up to 2^31, the output is
- * finite for all the values of which sia.h says so. */
-INLINE bool weights_from_near_logits(const state *st, int64_t row, int64_t columns) {
-    float *z = st->sum + row * VW;
-    vf sum[MR], most = vzero();
-    vexp2_from from[MR];
-    FOR_ROWS(from[r] = vexp2_reference(vzero());)
-    exponentials_and_sums(st->logits, columns, from, true, sum);
-    FOR_ROWS({
-        sum[r] += vload(z + r * VW);
-        most = vmax(sum[r], most);
-    })
-    if (!(vmaximum(most) < 0x1p31f / VW)) return false;
-    FOR_ROWS(vstore(z + r * VW, sum[r]);)
-    return true;
-}
-
-/* Weights with m = 0 to weights by the largest of each row, or by 1 if that is larger. */
-NOINLINE void lower_weights(const state *st, int64_t row, int64_t columns,
-                            float correction[ROWS_IN_VECTORS]) {
+/* The sums of a strip, and the references that they move: weights with reference 0 become weights by the largest of
+ * the block, or by 1 if the sum is too high and that is larger. Returns whether there were any. */
+NOINLINE bool settle_sums(const state *st, int64_t row, int64_t columns, const vf sums[MR],
+                          float correction[ROWS_IN_VECTORS]) {
+    bool moved = false;
     for (int r = 0; r < MR; r++) {
-        float *p = st->logits + r * BK, *z = st->sum + (row + r) * VW;
-        vf most = vdup(1.0f), sum = vzero();
+        float *p = st->logits + r * BK, *z = st->sum + (row + r) * VW, total = vsum(sums[r]);
+        /* 0: it has seen nothing; and a NaN will stay one. */
+        if (st->unmoved[row + r] == 0 || total == 0 || !(total <= SUM_LOW || total >= SUM_HIGH)) {
+            vstore(z, sums[r]);
+            continue;
+        }
+        vf most = vzero(), sum = vzero();
         for (int64_t j = 0; j < columns; j += VW) most = vmax(vload(p + j), most);
         float m = logbf(vmaximum(most));
-        st->max[row + r] = m;
-        correction[r] = scalar_exp2(-m);
+        if (total >= SUM_HIGH && m < 0) m = 0;
+        st->reference[row + r] = m;
+        st->unmoved[row + r] = 0;
+        moved = true;
+        vf power = vdup(scalar_exp2(-m));
+        correction[r] = power[0];
         for (int64_t j = 0; j < columns; j += VW) {
-            vf lower = vload(p + j) * vdup(correction[r]);
-            vstore(p + j, lower);
-            sum += lower;
+            vf weight = vload(p + j) * power;
+            vstore(p + j, weight);
+            sum += weight;
         }
-        vstore(z, vfma(vload(z), vdup(correction[r]), sum));
+        vstore(z, vfma(vload(z), power, sum));
+    }
+    return moved;
+}
+
+/* Logits to weights, in place, and the sums. Returns whether these moved a reference. */
+INLINE bool weights_from_logits(const state *st, int64_t row, int64_t columns, const vexp2_from from[MR],
+                                bool near, float correction[ROWS_IN_VECTORS]) {
+    float *z = st->sum + row * VW;
+    vf sum[MR];
+    vi usual = (vi)vzero() == (vi)vzero();
+    exponentials_and_sums(st->logits, columns, from, near, sum);
+    FOR_ROWS({
+        sum[r] = vfma(vload(z + r * VW), vdup(correction[r]), sum[r]);
+        usual &= (sum[r] > vdup(SUM_LOW)) & (sum[r] < vdup(SUM_HIGH / VW));
+    })
+    if (vmaximum(vselect(usual, vzero(), vdup(1.0f))) > 0)
+        return settle_sums(st, row, columns, sum, correction);
+    FOR_ROWS(vstore(z + r * VW, sum[r]);)
+    return false;
+}
+
+/* The references for a block, by the largest logit that each row sees there, and what they take from sums and output. */
+INLINE void move_references(const state *st, int64_t row, const vf largest[MR],
+                            float correction[ROWS_IN_VECTORS]) {
+    float shift[ROWS_IN_VECTORS] = {0};
+    FOR_ROWS({
+        float *m = st->reference + row + r;
+        float *unmoved = st->unmoved + row + r;
+        float most = vmaximum(largest[r]), before = *m;
+        if (*unmoved != 0 && !(fabsf(most) <= SIA_NEAR) && most != -INFINITY) {
+            *unmoved = 0;
+            /* Without a weight so far, any reference will do. Not -infinity: infinity minus infinity is NaN. */
+            if (vsum(vload(st->sum + (row + r) * VW)) == 0) before = -FLT_MAX;
+        }
+        if (*unmoved == 0) *m = fmaxf(exp2_rounded(most), before);
+        shift[r] = before - *m;
+    })
+    for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));
+}
+
+static void strip_statistics(const state *st, const strip *s, const vf largest[MR]) {
+    for (int r = 0; r < MR; r++) {
+        int64_t i = s->row + r, sees = s->limit + r < s->n ? s->limit + r : s->n;
+        float m = fmaxf(exp2_rounded(vmaximum(largest[r])), st->largest[i]);
+        row_statistics(st->logits + r * BK, sees, s->t + r, m, st->largest + i, st->moment + i,
+                       st->mass + i * SIA_DECADES);
     }
 }
 
-/* Logits to weights by the largest of each row. */
+/* Logits to weights where any logit is possible. */
 INLINE void weights_strip(const state *st, const strip *s, bool statistics,
                           float correction[ROWS_IN_VECTORS]) {
-    vf m[MR];
+    vf largest[MR];
+    vexp2_from from[MR];
     mask_strip(s, -INFINITY, st->logits);
-    largest_logits(st->logits, s->columns, m);
-    FOR_ROWS(m[r] = vmax(vexp2_rounded(vmax_all(m[r])), vdup(st->max[s->row + r]));)
-    for (int r = 0; r < MR && statistics; r++) {
-        int64_t i = s->row + r, sees = s->limit + r < s->n ? s->limit + r : s->n;
-        float before = st->max[i], now = m[r][0];
-        add_statistics(st->logits + r * BK, sees, s->t + r, now, before, vsum(vload(st->sum + i * VW)),
-                       scalar_exp2(before - now), st->moment + i, st->mass + i * SIA_DECADES);
-    }
-    weights_from_logits(st, s->row, s->columns, m, correction);
+    largest_logits(st->logits, s->columns, largest);
+    if (statistics) strip_statistics(st, s, largest);
+    move_references(st, s->row, largest, correction);
+    FOR_ROWS(from[r] = exponents_from(st->logits + r * BK, s->columns, st->reference[s->row + r]);)
+    (void)weights_from_logits(st, s->row, s->columns, from, false, correction);
+}
+
+/* Logits to weights where none can move the reference from 0. Returns whether the sums do not either. */
+INLINE bool near_weights_strip(const state *st, const strip *s, float correction[ROWS_IN_VECTORS]) {
+    vexp2_from from[MR];
+    mask_strip(s, -127, st->logits); /* of which vexp2 makes 0 */
+    FOR_ROWS({
+        correction[r] = 1;
+        from[r] = vexp2_reference(vzero());
+    })
+    return !weights_from_logits(st, s->row, s->columns, from, true, correction);
 }
 
 static void softmax_strip(const sia_softmax *softmax, const state *st, const sia_keys *keys, int64_t row,
@@ -321,14 +361,9 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
 
     float correction[ROWS_IN_VECTORS], *begun = st->begun + row / MR, *near = st->near + row / MR;
     logits_strip(&s, st->logits);
-    if (*near == NEAR) {
-        mask_strip(&s, -SIA_NEAR, st->logits); /* what that adds to a sum is far below its last bit */
-        FOR_ROWS(correction[r] = 1;)
-        if (!weights_from_near_logits(st, row, s.columns)) {
-            lower_weights(st, row, s.columns, correction);
-            *near = WAS_NEAR;
-        }
-    } else
+    if (*near != 0)
+        *near = near_weights_strip(st, &s, correction);
+    else
         weights_strip(st, &s, softmax->statistics, correction);
     const float *v = keys->v + first * NR;
     float *out = st->out + row * st->width;
@@ -345,29 +380,12 @@ INLINE int64_t block_keys(int64_t width) {
     return keys < NR ? NR : keys < BK ? keys : BK;
 }
 
-INLINE void softmax_rows(const sia_softmax *s, const state *st, const sia_keys *keys, int64_t row,
-                         int64_t end) {
-    int64_t block = block_keys(st->width);
-    for (int64_t first = 0; first < keys->count; first += block) {
-        int64_t n = keys->count - first < block ? keys->count - first : block;
-        for (int64_t i = row; i < end; i += MR) softmax_strip(s, st, keys, i, first, n);
-    }
-}
-
-/* Not if the row saw no key, or a NaN. */
-INLINE bool sums_are_fair(const float *sum) {
-    bool fair = true;
-    FOR_ROWS(fair = fair && vsum(vload(sum + r * VW)) > 0x1p-32f;)
-    return fair;
-}
-
 static void softmax_keys(sia_softmax *s, const sia_keys *keys) {
     state st = state_of(s);
-    softmax_rows(s, &st, keys, 0, s->rows);
-    for (int64_t row = 0; row < s->rows; row += MR) {
-        if (st.near[row / MR] == 0 || sums_are_fair(st.sum + row * VW)) continue;
-        begin_strip(s, &st, row, false);
-        softmax_rows(s, &st, keys, row, row + MR);
+    int64_t block = block_keys(st.width);
+    for (int64_t first = 0; first < keys->count; first += block) {
+        int64_t n = keys->count - first < block ? keys->count - first : block;
+        for (int64_t row = 0; row < s->rows; row += MR) softmax_strip(s, &st, keys, row, first, n);
     }
 }
 
@@ -379,6 +397,15 @@ INLINE void log_sums(const float *z, const float *m, int64_t rows, float *room, 
         vstore(room + i, vselect(sum == vzero(), vdup(-INFINITY), vlog_times(sum, vload(m + i))));
     }
     for (int64_t i = 0; i < rows; i++) lse[i * stride] = room[i];
+}
+
+/* With all weights relative to the largest: H = ln Z - N / Z. */
+static void put_statistics(const state *st, int64_t row, bool nothing, float *entropy, float *mass) {
+    const float *p = st->mass + row * SIA_DECADES;
+    float z = 0;
+    for (int i = 0; i < SIA_DECADES; i++) z += p[i];
+    if (entropy) *entropy = nothing ? 0 : (log2f(z) - st->moment[row] / z) * (float)M_LN2;
+    for (int i = 0; mass && i < SIA_DECADES; i++) mass[i] = nothing ? 0 : p[i] / z;
 }
 
 static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
@@ -394,12 +421,11 @@ static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *l
         else
             for (int c = 0; c < s->head_dim; c += 8)
                 store8(to + c, load8(st.out + i * st.width + c) * inverse);
-        /* H = ln Z - N / Z with everything relative to the maximum. */
-        if (entropy) entropy[i * stride] = z == 0 ? 0 : (log2f(z) - st.moment[i] * inverse) * (float)M_LN2;
-        for (int j = 0; mass && j < SIA_DECADES; j++)
-            mass[i * stride * SIA_DECADES + j] = z == 0 ? 0 : st.mass[i * SIA_DECADES + j] * inverse;
     }
-    if (lse) log_sums(sums, st.max, s->rows, sums + BQ, lse, stride);
+    for (int64_t i = 0; i < s->rows && s->statistics; i++)
+        put_statistics(&st, i, sums[i] == 0, entropy ? entropy + i * stride : NULL,
+                       mass ? mass + i * stride * SIA_DECADES : NULL);
+    if (lse) log_sums(sums, st.reference, s->rows, sums + BQ, lse, stride);
 }
 
 #endif

@@ -25,7 +25,7 @@ enum {
     SIA_MAX_TILE = 16,   /* no kernel's tile has more rows */
     SIA_BLOCK_ROWS = 96, /* rows of a product that one pass over the panels serves */
     SIA_BLOCK_SUM = 384, /* terms of a sum in a block of a product, at most */
-    SIA_NEAR = 126,      /* 2 to the power of that, and of minus that, is a float like any other */
+    SIA_NEAR = 126,      /* 2 to the power of that, and of minus that, is a float as good as any */
 };
 
 /* ---------------------------------------------------------------------------------------------- packing */

@@ -121,7 +121,7 @@ INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; } /* contracted by the comp
  * term 1, so that 2^0 is 1). At n = -127 the exponent's bits are 0, and so is the product: a weight that
  * underflows is a true 0.
  *
- * 2^(x - m) for a whole m (vexp2_rounded) up to EXP2_FAR goes by what vexp2_reference makes of m, which costs no
+ * 2^(x - m) for a whole m (exp2_rounded) up to EXP2_FAR goes by what vexp2_reference makes of m, which costs no
  * instruction: it is taken off along with the rounding of x. So f does not depend on m, and another m is another
  * power of two, exactly. */
 typedef struct vexp2_from {
@@ -157,8 +157,8 @@ INLINE vf vexp2_fraction(vf f) {
 }
 #endif
 
-/* The nearest whole number; beyond 2^22, where the next float may be one further, any number nearby. */
-INLINE vf vexp2_rounded(vf m) { return (m + vdup(0x1.8p23f)) - vdup(0x1.8p23f); }
+/* The nearest whole number, as long as that is of use: up to 2^22. */
+INLINE float exp2_rounded(float m) { return fabsf(m) < 0x1p22f ? (m + 0x1.8p23f) - 0x1.8p23f : m; }
 INLINE vexp2_from vexp2_reference(vf m) { return (vexp2_from){m - vdup(127.0f), vdup(EXP2_MAGIC) - m}; }
 
 INLINE vf vexp2(vf x) {

@@ -136,24 +136,24 @@ static sia_status check_lengths(const sia_attention_config *c, sia_error *err) {
     return SIA_OK;
 }
 
-static sia_status check_positive(const char *name, double value, sia_error *err) {
-    if (isfinite(value) && value > 0) return SIA_OK;
-    return sia_fail(err, SIA_ARGUMENT, "%s %g: want a number above 0", name, value);
+static sia_status check_real(const char *name, double value, sia_error *err) {
+    if (value >= 1e-9 && value <= 1e15) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT, "%s %g: want a number from 1e-9 to 1e15", name, value);
 }
 
 static sia_status check_reals(sia_scheme scheme, const sia_attention_config *c, sia_error *err) {
     const struct {
         const char *name;
         double value;
-    } positive[] = {{"tau", c->tau},
-                    {"alpha", c->alpha},
-                    {"beta", c->beta},
-                    {"sharp", c->sharp},
-                    {"rotary_base", c->rotary_base},
-                    {"prope_base", c->prope_base},
-                    {"prope_share", c->prope_share}};
-    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++) {
-        sia_status status = check_positive(positive[i].name, positive[i].value, err);
+    } reals[] = {{"tau", c->tau},
+                 {"alpha", c->alpha},
+                 {"beta", c->beta},
+                 {"sharp", c->sharp},
+                 {"rotary_base", c->rotary_base},
+                 {"prope_base", c->prope_base},
+                 {"prope_share", c->prope_share}};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        sia_status status = check_real(reals[i].name, reals[i].value, err);
         if (status) return status;
     }
     if (c->prope_share > 1)

@@ -231,11 +231,11 @@ static void nan_is_not_seen_before_it(void **state) {
         }
 }
 
-/* Partial results grow with the cache, one for each stretch of 4096 keys: after the first attention there is room for
+/* Partial results grow with the cache, one for each stretch of 8192 keys: after the first attention there is room for
  * twice as many numbers, and three stretches need a little more than that. */
 static void partial_results_grow(void **state) {
     (void)state;
-    enum { STRETCH = 4096, N = 2 * STRETCH + 1, D = 16 };
+    enum { STRETCH = 8192, N = 2 * STRETCH + 1, D = 16 };
     float *kv = malloc(sizeof(float) * N * D), grown[D], at_once[D];
     assert_non_null(kv);
     for (int i = 0; i < N * D; i++) kv[i] = (float)sia_random_normal(43, (uint64_t)i);

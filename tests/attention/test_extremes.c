@@ -89,17 +89,19 @@ static const extreme extremes[] = {
     /* 2^126 and 2^-126, up to which exponentials need no largest logit, and beyond. Weights of that size leave no room
        for these values. */
     {"equal logits of 87.2", 16, 21.8125f, 21.8125f, 1e28f},
-    {"equal logits of -87.2", 16, -21.8125f, -21.8125f, 1e-30f},
+    {"equal logits of -87.2", 16, -21.8125f, -21.8125f, 1e-32f},
     {"equal logits of 87.5", 16, 21.875f, 21.875f, 1e28f},
-    {"equal logits of -87.5", 16, -21.875f, -21.875f, 1e-30f},
+    {"equal logits of -87.5", 16, -21.875f, -21.875f, 1e-32f},
     {"equal logits of 21", 16, 5.25f, 5.25f, 1e28f},
-    {"equal logits of -21", 16, -5.25f, -5.25f, 1e-30f},
+    {"equal logits of -21", 16, -5.25f, -5.25f, 1e-32f},
+    {"equal logits of -11", 16, -2.75f, -2.75f, 1e-32f},
     {"logits of -87.2 and 87.2", 16, -21.8125f, 21.8125f, 1e28f},
     {"a large query", 1e30f, -1e-28f, 1e-28f, 1},
     {"a large key", 1e-28f, -1e30f, 1e30f, 1},
     {"logits that overflow", 1e20f, -1e20f, 1e20f, 1},
     {"logits that all overflow below", 1e20f, -1e20f, -1e20f, 1},
     {"denormal queries and keys", 1e-40f, -1e-40f, 1e-40f, 1},
+    {"values of 5e-33", 0, 0, 0, 5e-33f},
     {"denormal values", 1, -1, 1, 1e-40f},
     {"all denormal", 1e-41f, 1e-41f, 1e-41f, 1e-41f},
     {"the smallest numbers", 1.4e-45f, 1.4e-45f, 1.4e-45f, 1.4e-45f},
@@ -409,6 +411,104 @@ static void lowest_logit(void **state) {
         }
 }
 
+/* Logits around each power of two, above and below 0: one reference for all of them loses no weight, and gives none
+ * the size of an infinity. Values are as large as they may be. */
+static void logits_near_powers(void **state) {
+    (void)state;
+    enum { LENGTH = 24, DIM = 16, STEPS = 12 };
+    const double to_two = M_LOG2E / 4;
+    FOR_EACH_ISA (kernel) {
+        problem p =
+            problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 80, 1);
+        for (int64_t i = 0; i < p.v.count; i++) p.v.f[i] = 1e29f;
+        for (int power = 5; power <= 50; power++)
+            for (int step = -STEPS; step < STEPS; step++)
+                for (int sign = -1; sign <= 1; sign += 2) {
+                    float ulp = ldexpf(1, power - 24);
+                    for (int64_t i = 0; i < p.q.count; i++) {
+                        p.q.f[i] = i % DIM ? 0 : 65536;
+                        p.k.f[i] =
+                            i % DIM ? 0 : (float)(sign * (ldexp(1, power) + step * ulp) / to_two / 65536);
+                    }
+                    for (int w = 0; w < WAYS; w++) {
+                        if (ways[w].type != SIA_F32) continue;
+                        attend(&p, &ways[w]);
+                        double want = 65536 * (double)p.k.f[0] / 4;
+                        for (int64_t i = 0; i < LENGTH; i++)
+                            if (!(fabs(p.out.f[i * DIM] / 1e29 - 1) < 2e-5) ||
+                                !(fabs(p.lse.f[i] - want - log((double)i + 1)) < 1e-6 + 2e-7 * fabs(want)))
+                                fail_msg("%s %s: row %lld at 2^%d %+d: out %g, lse %g, want %g", kernel->name,
+                                         ways[w].name, (long long)i, power, step, (double)p.out.f[i * DIM],
+                                         (double)p.lse.f[i], want + log((double)i + 1));
+                    }
+                }
+        problem_destroy(&p);
+    }
+}
+
+/* The smallest scales under the largest products: the key with the larger logit takes all. */
+static void tiny(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                 double *bias) {
+    (void)head;
+    (void)heads;
+    (void)first;
+    for (int64_t i = 0; i < count; i++) {
+        scale[i] = *(double *)context;
+        bias[i] = 0;
+    }
+}
+
+static void tiny_scales(void **state) {
+    (void)state;
+    enum { DIM = 8 };
+    FOR_EACH_ISA (kernel)
+        for (double size = 1e-36; size < 1e37; size *= 10) {
+            sia_attention_config config = {.fill = tiny, .fill_context = &size};
+            problem p = problem_create("nope", (shape){1, 1, DIM, {.q_len = 2, .k_len = 2}}, &config, 81, 1);
+            float root = (float)fmin(sqrt(1e3 / size), 1e19);
+            for (int64_t i = 0; i < p.q.count; i++) {
+                p.q.f[i] = i % DIM ? 0 : root;
+                p.k.f[i] = i % DIM ? 0 : i ? -root : root;
+            }
+            double logit = size * (double)root * root / sqrt(DIM), first = 1 / (1 + exp(-2 * logit));
+            for (int w = 0; w < 3; w++) {
+                attend(&p, &ways[w]);
+                for (int c = 0; c < DIM; c++) {
+                    double want = first * p.v.f[c] + (1 - first) * p.v.f[DIM + c];
+                    if (!(fabs(p.out.f[DIM + c] - want) < 1e-4))
+                        fail_msg("%s %s: a scale of %g: out %g, want %g", kernel->name, ways[w].name, size,
+                                 (double)p.out.f[DIM + c], want);
+                }
+            }
+            problem_destroy(&p);
+        }
+}
+
+/* One key that weighs as much as all others together, in blocks of their own: none is lost for being small. */
+static void small_values_of_bytes(void **state) {
+    (void)state;
+    enum { LENGTH = 1024, DIM = 8 };
+    FOR_EACH_ISA (kernel)
+        for (float size = 1e-32f; size < 2; size *= 10) {
+            problem p =
+                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 82, 1);
+            for (int64_t i = 0; i < p.q.count; i++) {
+                p.q.f[i] = i % DIM ? 0 : (float)(10 * M_LN2 * sqrt(DIM));
+                p.k.f[i] = i % DIM || i == 0 ? 0 : -1;
+                p.v.f[i] = size;
+            }
+            for (int w = 0; w < WAYS; w++) {
+                if (ways[w].type == SIA_F16) continue;
+                attend(&p, &ways[w]);
+                double error = fabs(p.out.f[p.out.count - 1] / (double)size - 1);
+                if (!(error < 1e-2))
+                    fail_msg("%s %s: values of %g: out %g", kernel->name, ways[w].name, (double)size,
+                             (double)p.out.f[p.out.count - 1]);
+            }
+            problem_destroy(&p);
+        }
+}
+
 /* Weights of 1, and of 2^8 and 2^-8: the log of the sum is that of a number known exactly, to the last bits of a float. */
 static void logs_of_counts(void **state) {
     (void)state;
@@ -529,12 +629,13 @@ static void longest_length(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_forward),  cmocka_unit_test(sizes_statistics),
-        cmocka_unit_test(sizes_backward), cmocka_unit_test(not_finite_stays),
-        cmocka_unit_test(learned_scales), cmocka_unit_test(unseen_distances),
-        cmocka_unit_test(lowest_logit),   cmocka_unit_test(logs_of_counts),
-        cmocka_unit_test(length_one),     cmocka_unit_test(length_of_a_million),
-        cmocka_unit_test(longest_length),
+        cmocka_unit_test(sizes_forward),         cmocka_unit_test(sizes_statistics),
+        cmocka_unit_test(sizes_backward),        cmocka_unit_test(not_finite_stays),
+        cmocka_unit_test(learned_scales),        cmocka_unit_test(unseen_distances),
+        cmocka_unit_test(lowest_logit),          cmocka_unit_test(logs_of_counts),
+        cmocka_unit_test(logits_near_powers),    cmocka_unit_test(tiny_scales),
+        cmocka_unit_test(small_values_of_bytes), cmocka_unit_test(length_one),
+        cmocka_unit_test(length_of_a_million),   cmocka_unit_test(longest_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,53 @@ static void statistics_same_bits(void **state) {
                 }
 }
 
+/* A row has the same bits whatever stands where it does not see, with any number of threads, and with statistics: also
+ * where weights or products are near the ends of float. */
+enum { SEEING_HEADS = 4, SEEING_ROWS = 400, UNSEEN = 300, SEEING_DIM = 8 };
+
+/* Keys with logits near this one, or from minus it to it; the key at UNSEEN, or 0: like the others. */
+static void set_logits(problem *p, float logit, bool spread, float value, float unseen) {
+    for (int64_t i = 0; i < p->q.count; i++) {
+        int64_t row = i / (SEEING_HEADS * SEEING_DIM);
+        float other = spread ? (float)(row % 5) / 2 - 1 : 1 + 0.001f * (float)(row % 5);
+        p->q.f[i] = i % SEEING_DIM ? 0 : (float)sqrt(SEEING_DIM);
+        p->k.f[i] = i % SEEING_DIM ? 0 : row == UNSEEN && unseen != 0 ? unseen : logit * other;
+        p->v.f[i] = value * (1 + (float)(i % 7));
+    }
+}
+
+static void rows_depend_on_what_they_see(void **state) {
+    (void)state;
+    const struct {
+        float unseen;
+        bool threads, statistics;
+    } runs[] = {{0, false, false},   {0, true, false},         {0, false, true},    {1e10f, false, false},
+                {NAN, false, false}, {INFINITY, false, false}, {1e10f, false, true}};
+    const float logits[] = {-87, -21, -11.2f, 0, 18.5f, 87}, values[] = {1e-40f, 1e-36f, 1, 1e28f, 1e31f};
+    const size_t cases = 2 * 6 * 5;
+    const shape s = {SEEING_HEADS, SEEING_HEADS, SEEING_DIM, {.q_len = SEEING_ROWS, .k_len = SEEING_ROWS}};
+    FOR_EACH_ISA (kernel) {
+        problem one = problem_create("nope", s, NULL, 34, 1),
+                reference = problem_create("nope", s, NULL, 34, 1),
+                many = problem_create("nope", s, &(sia_attention_config){.threads = 4}, 34, 1);
+        for (size_t c = 0; c < cases; c++)
+            for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
+                problem *p = run == 0 ? &reference : runs[run].threads ? &many : &one;
+                set_logits(p, logits[c / 2 % 6], c % 2, values[c / 12], runs[run].unseen);
+                sia_forward io = {.q = p->q.f, .k = p->k.f, .v = p->v.f, .out = p->out.f, .lse = p->lse.f};
+                if (runs[run].statistics) io.entropy = p->entropy.f;
+                assert_int_equal(sia_attention_forward(p->a, s.span, &io, NULL, NULL), SIA_OK);
+                p->out.count = UNSEEN * SEEING_HEADS * SEEING_DIM;
+                p->lse.count = UNSEEN * SEEING_HEADS;
+                same_floats(&p->out, &reference.out);
+                same_floats(&p->lse, &reference.lse);
+            }
+        problem_destroy(&one);
+        problem_destroy(&reference);
+        problem_destroy(&many);
+    }
+}
+
 /* A sequence in chunks of queries, each with all the keys before it, equals the whole. */
 static void chunks_equal_the_whole(void **state) {
     (void)state;
@@ -508,6 +555,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_same_bits),
         cmocka_unit_test(statistics_same_bits),
+        cmocka_unit_test(rows_depend_on_what_they_see),
         cmocka_unit_test(chunks_equal_the_whole),
         cmocka_unit_test(halves_merge),
         cmocka_unit_test(nan_stays),

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "data/source.h"
+#include "real_data.h"
 #include "sia.h"
 
 static char scratch[256];
@@ -71,22 +72,6 @@ static inline int count_entries(const char *folder) {
     (void)closedir(open);
     return count;
 }
-
-/* A file of the real material, or NULL where it is absent. */
-static inline const char *real_data(const char *name) {
-    static char path[512];
-    const char *folder = getenv("SIA_TEST_DATA");
-    (void)snprintf(path, sizeof path, "%s/%s", folder ? folder : SIA_SOURCE_DIR "/../shared/data", name);
-    return exists(path) ? path : NULL;
-}
-
-#define NEED_REAL_DATA(name)                                                  \
-    do {                                                                      \
-        if (!real_data(name)) {                                               \
-            print_message("skipped: %s is not here (SIA_TEST_DATA)\n", name); \
-            skip();                                                           \
-        }                                                                     \
-    } while (0)
 
 /* The thread sanitizer makes single-threaded counting over millions of words take minutes, and sees nothing
  * in it. */

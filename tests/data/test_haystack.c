@@ -116,8 +116,8 @@ static void test_samples(void **state) {
 /* With GPT-2's tokenizer, over real text. */
 static void test_real(void **state) {
     (void)state;
-    NEED_REAL_DATA("gpt2-tokenizer");
-    NEED_REAL_DATA("fineweb-like.bin");
+    (void)need_real_data("gpt2-tokenizer");
+    (void)need_real_data("fineweb-like.bin");
     sia_tokenizer *t;
     sia_corpus *c;
     OK(sia_tokenizer_open(&t, real_data("gpt2-tokenizer"), &said));

@@ -372,9 +372,8 @@ static void test_names(void **state) {
 static void test_chunks(void **state) {
     (void)state;
     SKIP_WITH_THREAD_SANITIZER();
-    NEED_REAL_DATA("books-train.txt");
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s", real_data("books-train.txt"));
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s", need_real_data("books-train.txt"));
     bool tails;
     sia_map map;
     OK(sia_map_open(&map, path, &said));
@@ -518,8 +517,7 @@ static const struct {
 static void fill_scratch(void) {
     char noise[4096], command[1200];
     /* A copy of the program, since that other user may not be able to reach the build folder. */
-    (void)snprintf(command, sizeof command, "cp '%s' '%s/sia' && chmod 755 '%s/sia'", SIA_PROGRAM, scratch,
-                   scratch);
+    (void)snprintf(command, sizeof command, "cp \"$SIA\" '%s/sia' && chmod 755 '%s/sia'", scratch, scratch);
     assert_int_equal(system(command), 0);
     write_text("good.txt", "some words\n");
     write_text("good.bin", "some words");

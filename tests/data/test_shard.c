@@ -181,7 +181,7 @@ static void test_shard_limits(void **state) {
 
 static void test_fineweb_like(void **state) {
     (void)state;
-    NEED_REAL_DATA("fineweb-like.bin");
+    (void)need_real_data("fineweb-like.bin");
     sia_corpus *c;
     OK(sia_corpus_open(&c, real_data("fineweb-like.bin"), &(sia_corpus_config){.scan = 1}, &said));
     assert_int_equal(sia_corpus_tokens(c), 7148);
@@ -204,8 +204,8 @@ static void test_fineweb_like(void **state) {
  * start. */
 static void test_fineweb_like_text(void **state) {
     (void)state;
-    NEED_REAL_DATA("fineweb-like.bin");
-    NEED_REAL_DATA("gpt2-tokenizer");
+    (void)need_real_data("fineweb-like.bin");
+    (void)need_real_data("gpt2-tokenizer");
     sia_corpus *c;
     sia_tokenizer *t;
     OK(sia_tokenizer_open(&t, real_data("gpt2-tokenizer"), &said));

@@ -224,8 +224,8 @@ static void test_refusals(void **state) {
         const char *says;
     } cases[] = {
         {{.alpha = 2, .beta = 1}, SIA_ARGUMENT, "beta 1: want beta >= alpha ln alpha, which is 1.38629"},
-        {{.tau = -1}, SIA_ARGUMENT, "tau -1: want a number above 0"},
-        {{.tau = NAN}, SIA_ARGUMENT, "tau nan: want a number above 0"},
+        {{.tau = -1}, SIA_ARGUMENT, "tau -1: want a number from 1e-9 to 1e15"},
+        {{.tau = NAN}, SIA_ARGUMENT, "tau nan: want a number from 1e-9 to 1e15"},
         {{.logn = INFINITY}, SIA_ARGUMENT, "logn inf: want a number above 0"},
         {{.max_t = 999}, SIA_ARGUMENT, "max_t 999: want 1000 to 100000000"},
         {{.max_t = INT64_MAX}, SIA_ARGUMENT, "want 1000 to 100000000"},

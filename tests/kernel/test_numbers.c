@@ -111,6 +111,25 @@ static void norm_back_follows_float64(void **state) {
             }
 }
 
+/* ------------------------------------------------------------------------------------------ magnitudes */
+
+static void largest_at_every_place(void **state) {
+    (void)state;
+    const float largest[] = {3, -3, 1e38f, -INFINITY};
+    FOR_EACH_ISA (kernel) {
+        assert_true(kernel->largest_magnitude(NULL, 0) == 0);
+        for (int l = 0; l < LENGTHS; l++)
+            for (int64_t at = 0; at < lengths[l]; at++)
+                for (int i = 0; i < 4; i++) {
+                    float *x = malloc((size_t)lengths[l] * sizeof(float));
+                    assert_non_null(x);
+                    for (int64_t j = 0; j < lengths[l]; j++) x[j] = j == at ? largest[i] : (float)(j % 5) - 2;
+                    assert_true(kernel->largest_magnitude(x, lengths[l]) == fabsf(largest[i]));
+                    free(x);
+                }
+    }
+}
+
 /* ------------------------------------------------------------------------------------------ squared ReLU */
 
 static void relu_follows(void **state) {
@@ -382,11 +401,17 @@ static void products_of_extremes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norm_follows_float64),      cmocka_unit_test(norm_of_extremes),
-        cmocka_unit_test(norm_back_follows_float64), cmocka_unit_test(relu_follows),
-        cmocka_unit_test(loss_follows_float64),      cmocka_unit_test(sums_and_scales),
-        cmocka_unit_test(adam_of_extremes),          cmocka_unit_test(momentum_of_extremes),
-        cmocka_unit_test(muon_of_extremes),          cmocka_unit_test(products_of_extremes),
+        cmocka_unit_test(norm_follows_float64),
+        cmocka_unit_test(norm_of_extremes),
+        cmocka_unit_test(norm_back_follows_float64),
+        cmocka_unit_test(largest_at_every_place),
+        cmocka_unit_test(relu_follows),
+        cmocka_unit_test(loss_follows_float64),
+        cmocka_unit_test(sums_and_scales),
+        cmocka_unit_test(adam_of_extremes),
+        cmocka_unit_test(momentum_of_extremes),
+        cmocka_unit_test(muon_of_extremes),
+        cmocka_unit_test(products_of_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,23 +18,9 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "real_data.h"
 #include "sia.h"
 #include "text/tokenizer.h"
-
-/* The path of a file of the shared data in a static buffer; the test is skipped, with a word, where it is
- * absent. */
-static inline const char *data_path(const char *file) {
-    static char path[4096];
-    const char *folder = getenv("SIA_TEST_DATA");
-    (void)snprintf(path, sizeof path, "%s/%s", folder ? folder : SIA_SOURCE_DIR "/../shared/data", file);
-    FILE *there = fopen(path, "r");
-    if (!there) {
-        print_message("skipped: no %s\n", path);
-        skip();
-    }
-    (void)fclose(there);
-    return path;
-}
 
 static inline void check(sia_status status, const sia_error *err) {
     if (status) fail_msg("%s: %s", sia_status_name(status), err->text);

@@ -12,7 +12,7 @@
 #include "text/split.h"
 
 static void gpt2_folder(char folder[4096]) {
-    (void)snprintf(folder, 4096, "%s", data_path("gpt2-tokenizer/vocab.bpe"));
+    (void)snprintf(folder, 4096, "%s", need_real_data("gpt2-tokenizer/vocab.bpe"));
     *strrchr(folder, '/') = 0;
 }
 
@@ -28,7 +28,7 @@ static void test_vectors(void **state) {
     assert_int_equal(sia_tokenizer_size(t), 50257);
     assert_int_equal(sia_tokenizer_end_of_text(t), 50256);
     assert_string_equal(sia_tokenizer_special(t, 50256), "<|endoftext|>");
-    check(sia_file_read(data_path("gpt2-tokenizer/vectors.jsonl"), 1 << 24, &lines, &bytes, &err), &err);
+    check(sia_file_read(need_real_data("gpt2-tokenizer/vectors.jsonl"), 1 << 24, &lines, &bytes, &err), &err);
     char *rest = NULL;
     for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), cases++) {
         json_error_t where;
@@ -93,7 +93,7 @@ static void test_round_trip_books(void **state) {
     sia_error err;
     sia_tokenizer *t;
     char folder[4096];
-    check(sia_map_open(&map, data_path("books-train.txt"), &err), &err);
+    check(sia_map_open(&map, need_real_data("books-train.txt"), &err), &err);
     gpt2_folder(folder);
     check(sia_tokenizer_open(&t, folder, &err), &err);
     round_trip(t, 2, map.bytes, map.size);

@@ -247,7 +247,7 @@ static void test_books(void **state) {
     sia_map map;
     sia_error err;
     sia_tokenizer *t;
-    check(sia_map_open(&map, data_path("books-train.txt"), &err), &err);
+    check(sia_map_open(&map, need_real_data("books-train.txt"), &err), &err);
     double started = seconds_now();
     sia_tokenizer_training training = {.size = 4096, .threads = 2};
     check(sia_tokenizer_train(&t, &training, &(sia_text){map.bytes, map.size}, 1, &err), &err);
