@@ -64,6 +64,7 @@ browser: everything ## the report in Debian's chromium: a sample, and the demo's
 
 FUZZ_S ?= 60
 fuzz: deps-dev configure ## run the fuzz targets, FUZZ_S (60) seconds each; what they find of interest is kept in build/corpus
+	@cmake $(BUILD) >$(BUILD).log || { cat $(BUILD).log; exit 1; } # clang may be newer than the tree
 	@cmake --build $(BUILD) --target fuzz_programs
 	@for target in $(BUILD)/tests/fuzz/fuzz_*[!.]; do name=$${target##*/fuzz_}; \
 	  test -x $$target -a -f $$target || continue; mkdir -p build/corpus/$$name; \
@@ -94,7 +95,7 @@ SOAK_S ?= 1800
 soak: everything ## training, evaluation, generation and random calls for SOAK_S (1800) seconds: flat memory, the same bits
 	@$(BUILD)/tests/soak/soak $(SOAK_S)
 
-format: ## put every source file into the project's format
+format: deps-dev ## put every source file into the project's format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all ## install to PREFIX (and DESTDIR)

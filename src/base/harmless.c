@@ -5,29 +5,21 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The length of the character of UTF-8 at text and its number; 0 for none, -1 for the start of one that is
- * cut off. */
-static int read_character(const unsigned char *text, size_t bytes, uint32_t *number) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char first = text[0];
-    int length = first < 0x80   ? 1
-                 : first < 0xc2 ? 0
-                 : first < 0xe0 ? 2
-                 : first < 0xf0 ? 3
-                 : first < 0xf5 ? 4
-                                : 0;
-    if (length < 2) {
-        *number = first;
-        return length;
-    }
-    *number = first & (0x7f >> length);
+int sia_utf8_character(const char *text, size_t bytes, uint32_t *number) {
+    const unsigned char *b = (const unsigned char *)text;
+    int length = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
+    *number = length < 2 ? b[0] : b[0] & (0x7fu >> length);
+    /* The second byte tells overlong forms, surrogates and what is above U+10FFFF. */
+    unsigned char low = b[0] == 0xe0 ? 0xa0 : b[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = b[0] == 0xed ? 0x9f : b[0] == 0xf4 ? 0x8f : 0xbf;
     for (int i = 1; i < length; i++) {
         if ((size_t)i == bytes) return -1;
-        if ((text[i] & 0xc0) != 0x80) return 0;
-        *number = *number << 6 | (text[i] & 0x3f);
+        if (b[i] < low || b[i] > high) return 0;
+        *number = *number << 6 | (b[i] & 0x3f);
+        low = 0x80;
+        high = 0xbf;
     }
-    bool surrogate = *number >= 0xd800 && *number <= 0xdfff;
-    return *number < least[length] || *number > 0x10ffff || surrogate ? 0 : length;
+    return length;
 }
 
 static bool is_harmful(uint32_t c, const char *kept) {
@@ -40,7 +32,7 @@ size_t sia_harmless_part(char *text, size_t bytes, const char *kept) {
     size_t at = 0;
     while (at < bytes) {
         uint32_t number;
-        int length = read_character((const unsigned char *)text + at, bytes - at, &number);
+        int length = sia_utf8_character(text + at, bytes - at, &number);
         if (length < 0) break;
         if (length == 0 || is_harmful(number, kept)) {
             if (length == 0) length = 1;
@@ -60,7 +52,7 @@ char *sia_harmless(char *text, size_t bytes, const char *kept) {
 bool sia_is_utf8(const char *text, size_t bytes) {
     uint32_t number;
     for (size_t at = 0; at < bytes;) {
-        int length = read_character((const unsigned char *)text + at, bytes - at, &number);
+        int length = sia_utf8_character(text + at, bytes - at, &number);
         if (length <= 0) return false;
         at += (size_t)length;
     }

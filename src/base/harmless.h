@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* In place: every byte that is part of none of these becomes '?', so that the length stays: printable
  * ASCII; the control characters in `kept`; characters of UTF-8 other than C1 controls (U+0080 to U+009F,
@@ -21,6 +22,10 @@ size_t sia_harmless_part(char *text, size_t bytes, const char *kept);
 
 /* The same for a text that is all there: what is not whole at its end is replaced too. Returns text. */
 char *sia_harmless(char *text, size_t bytes, const char *kept);
+
+/* The character of UTF-8 at the start of text (RFC 3629), which has a byte at least: its length and number; 0 when none
+ * starts so, -1 when more bytes must come to tell. */
+int sia_utf8_character(const char *text, size_t bytes, uint32_t *number);
 
 /* Whether all of it is UTF-8, harmless or not. */
 bool sia_is_utf8(const char *text, size_t bytes);

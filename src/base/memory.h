@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Memory for arrays that vectors are read from: aligned to 64 bytes; large blocks are asked for in huge
- * pages, which are worth a third of the read bandwidth (docs/speed.md). */
+ * pages, which are worth a tenth of a step of training, and more of a token (docs/speed.md). */
 #ifndef SIA_BASE_MEMORY_H
 #define SIA_BASE_MEMORY_H
 

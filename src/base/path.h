@@ -6,6 +6,9 @@
 
 #include <stddef.h>
 
+/* Without slashes at the end; the root keeps its own. */
+size_t sia_path_length(const char *path);
+
 /* folder/name, whether folder ends in a slash or not. */
 char *sia_path_join(const char *folder, const char *name);
 

@@ -18,6 +18,7 @@
 #include "base/threads.h"
 #include "cli/blas.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/show.h"
 #include "kernel/kernel.h"
 
@@ -79,6 +80,19 @@ int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t
         at = end;
         if (!*at) return CLI_DONE;
     }
+}
+
+int cli_thread_list(const cli_args *args, int64_t *threads, int *count) {
+    int available = sia_threads_available(), given = 0;
+    int code = cli_number_list(args, "threads", 1, SIA_MAX_THREADS, threads, &given);
+    *count = 0;
+    for (int i = 0; i < given && !code; i++) {
+        bool asked = cli_given(args, "threads");
+        if (threads[i] > available && asked && !cli_ranks())
+            return cli_usage(args, "--threads %d: this process may use %d", (int)threads[i], available);
+        if (threads[i] <= available || asked) threads[(*count)++] = threads[i];
+    }
+    return code;
 }
 
 int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,

@@ -39,6 +39,10 @@ sia_status cli_json_line(json_t *object, sia_error *err);
 int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t max, int64_t *numbers,
                     int *count);
 
+/* --threads, a list: the default is cut to what this process may use, and more than that is refused. But where there are
+ * ranks, which may share a machine that only looks small to each of them, what was asked for is taken. */
+int cli_thread_list(const cli_args *args, int64_t *threads, int *count);
+
 /* "nope,si+nope" to words, each there once, copied into room and cut there. */
 int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
                   int *count);

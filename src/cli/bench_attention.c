@@ -288,7 +288,7 @@ static roof_rates measure_roofs(const bench *b, const bench_cell *cell) {
     return rates;
 }
 
-static double processor_seconds(void) {
+static double thread_seconds(void) {
     struct timespec used;
     (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
@@ -299,10 +299,10 @@ static sia_status measure_cell(bench *b, bench_cell *cell, int round, roof_rates
     roof_rates before = *last;
     if (before.threads != cell->threads || (cell->op == OP_DECODE && before.read == 0))
         before = measure_roofs(b, cell);
-    double busy = processor_seconds();
+    double busy = thread_seconds();
     sia_status status = sample(b, cell, &seconds, err);
     if (cell->threads == 1) {
-        b->busy += processor_seconds() - busy;
+        b->busy += thread_seconds() - busy;
         b->wall += seconds * (double)cell->repeats;
     }
     *last = measure_roofs(b, cell);

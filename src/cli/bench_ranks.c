@@ -13,11 +13,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "cli/bench.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 
@@ -41,19 +41,6 @@ typedef struct measured {
     double planned, peak; /* megabytes of a rank, the largest */
 } measured;
 
-static double peak_megabytes(void) {
-    struct rusage usage;
-    (void)getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss * 1024 / 1e6;
-}
-
-static double processor_seconds(void) {
-    struct rusage use;
-    (void)getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-}
-
 static sia_status make_way(way *w, const cli_bench_ranks *b, int threads, sia_trainer_ranks ranks,
                            sia_error *err) {
     w->settings = *b->settings;
@@ -73,11 +60,11 @@ static void free_way(way *w) {
 static sia_status steps(way *w, int64_t count, double *seconds, double *busy, sia_error *err) {
     sia_step_result result;
     sia_status status = SIA_OK;
-    double started = cli_seconds(), before = processor_seconds();
+    double started = cli_seconds(), before = cli_process_seconds();
     for (int64_t i = 0; i < count && !status; i++)
         status = sia_trainer_step(w->trainer, w->step++, &result, err);
     *seconds = (cli_seconds() - started) / (double)count;
-    *busy = (processor_seconds() - before) / (double)count;
+    *busy = (cli_process_seconds() - before) / (double)count;
     return status;
 }
 
@@ -119,7 +106,7 @@ static sia_status measure(measured *x, sia_error *err) {
         cli_progress_update(&progress, round + 1);
     }
     cli_progress_end(&progress);
-    x->peak = peak_megabytes();
+    x->peak = cli_peak_megabytes();
     return status ? status : largest(x->comm, &x->peak, err);
 }
 

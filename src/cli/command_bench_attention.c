@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/threads.h"
 #include "cli/blas.h"
 #include "cli/bench_attention.h"
@@ -49,21 +50,6 @@ static int read_shapes(const cli_args *args, bench_settings *set) {
     return CLI_DONE;
 }
 
-/* The default is cut to what this machine has; what was asked for is not. */
-static int read_threads(const cli_args *args, bench_settings *set) {
-    int available = sia_threads_available();
-    int code = cli_number_list(args, "threads", 1, SIA_MAX_THREADS, set->threads, &set->thread_count),
-        kept = 0;
-    for (int i = 0; i < set->thread_count && !code; i++) {
-        if (set->threads[i] <= available)
-            set->threads[kept++] = set->threads[i];
-        else if (cli_given(args, "threads"))
-            return cli_usage(args, "--threads %d: this process may use %d", (int)set->threads[i], available);
-    }
-    set->thread_count = kept;
-    return code;
-}
-
 static int read_settings(const cli_args *args, bench_settings *set) {
     bool quick = cli_flag(args, "quick");
     set->keys = cli_int(args, "keys");
@@ -72,7 +58,7 @@ static int read_settings(const cli_args *args, bench_settings *set) {
     if (quick && !cli_given(args, "rounds")) set->rounds = 3;
     int code = read_ops(args, set);
     if (!code) code = read_shapes(args, set);
-    if (!code) code = read_threads(args, set);
+    if (!code) code = cli_thread_list(args, set->threads, &set->thread_count);
     if (!code) code = cli_number_list(args, "len", 1, 1 << 20, set->len, &set->len_count);
     if (quick && !cli_given(args, "len")) set->len_count = 2;
     if (!code)
@@ -86,8 +72,8 @@ static int run(const cli_args *args) {
     sia_error err;
     bench *b = calloc(1, sizeof *b);
     if (!b) {
-        fputs("sia: no memory\n", stderr);
-        return CLI_FAILED;
+        (void)sia_fail_memory(&err, sizeof *b, "bench");
+        return cli_fail(&err);
     }
     int code = read_settings(args, &b->set);
     if (!code) {

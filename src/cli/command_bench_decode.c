@@ -53,19 +53,6 @@ static sia_status look_for_stop(sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------ settings */
 
-static int read_threads(const cli_args *args, bench *b) {
-    int available = sia_threads_available(), kept = 0;
-    int code = cli_number_list(args, "threads", 1, SIA_MAX_THREADS, b->threads, &b->thread_count);
-    for (int i = 0; i < b->thread_count && !code; i++) {
-        if (b->threads[i] <= available)
-            b->threads[kept++] = b->threads[i];
-        else if (cli_given(args, "threads"))
-            return cli_usage(args, "--threads %d: this process may use %d", (int)b->threads[i], available);
-    }
-    b->thread_count = kept;
-    return code;
-}
-
 static int read_settings(const cli_args *args, bench *b) {
     sia_error err;
     sia_type type;
@@ -78,7 +65,7 @@ static int read_settings(const cli_args *args, bench *b) {
         if (sia_scheme_parse(cli_text(args, "scheme"), &scheme, &err)) return cli_usage(args, "%s", err.text);
         (void)sia_scheme_name(scheme, b->config.scheme);
     }
-    int code = read_threads(args, b);
+    int code = cli_thread_list(args, b->threads, &b->thread_count);
     if (!code)
         code = cli_word_list(args, "cache", b->cache_room, sizeof b->cache_room, b->caches, &b->type_count);
     for (int i = 0; i < b->type_count && !code; i++)
@@ -172,8 +159,8 @@ static sia_status report(const bench *b, bool json, const char *preset, sia_erro
             status = cli_json_line(
                 json_pack("{s:s,s:s,s:I,s:s,s:i,s:f,s:f,s:f,s:[f,f,f],s:i}", "bench", "decode", "preset",
                           preset, "context", (json_int_t)b->context, "cache", c->cache, "threads", c->threads,
-                          "bytes", bytes, "tokens_s", rate, "read_gb_s", read / 1e9, "of_bound", of_bound.low,
-                          of_bound.median, of_bound.high, "rounds", b->rounds),
+                          "bytes", bytes, "tokens_per_s", rate, "gb_per_s", read / 1e9, "of_bound",
+                          of_bound.low, of_bound.median, of_bound.high, "rounds", b->rounds),
                 err);
         else
             printf("%-6s %7d %10.1f %10.2f %10.1f %8.2f\n", c->cache, c->threads, bytes / 1e6, rate,

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +27,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 #include "cli/bench.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
@@ -181,14 +181,12 @@ static figures figures_of(const bench *b, double training, int rounds) {
 }
 
 static sia_status report_json(const bench *b, const figures *f, sia_error *err) {
-    struct rusage usage;
     char name[32];
-    (void)getrusage(RUSAGE_SELF, &usage);
     json_t *line = json_pack("{s:s,s:I,s:I,s:I,s:i,s:i}", "bench", "text", "bytes", (json_int_t)b->bytes,
                              "tokens", (json_int_t)b->tokens, "pieces", (json_int_t)b->pieces, "vocabulary",
                              (int)sia_tokenizer_size(b->t), "rounds", f->rounds);
     for (int k = 0; k < KINDS && line; k++) {
-        (void)snprintf(name, sizeof name, "%s_mb_s", kind_names[k]);
+        (void)snprintf(name, sizeof name, "%s_mb_per_s", kind_names[k]);
         if (f->rate[k] > 0) json_object_set_new(line, name, json_real(f->rate[k]));
     }
     json_object_set_new(line, "encode_over_split", json_real(f->over_split));
@@ -199,7 +197,7 @@ static sia_status report_json(const bench *b, const figures *f, sia_error *err) 
         json_object_set_new(line, "peer_tokens", json_integer((json_int_t)b->peer_tokens));
     }
     if (f->training > 0) json_object_set_new(line, "train_seconds", json_real(f->training));
-    json_object_set_new(line, "peak_mb", json_real((double)usage.ru_maxrss / 1e3));
+    json_object_set_new(line, "peak_mb", json_real(cli_peak_megabytes()));
     return cli_json_line(line, err);
 }
 
@@ -284,7 +282,10 @@ static int run(const cli_args *args) {
     sia_map map = {.bytes = ""};
     if (count > 1) return cli_usage(args, "want one file at most");
     bench *b = calloc(1, sizeof *b);
-    if (!b) return CLI_FAILED;
+    if (!b) {
+        (void)sia_fail_memory(&err, sizeof *b, "bench");
+        return cli_fail(&err);
+    }
     b->threads = (int)cli_int(args, "threads") ? (int)cli_int(args, "threads") : sia_threads_available();
     sia_status status = SIA_OK;
     if (count) {

@@ -17,13 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "base/threads.h"
 #include "cli/bench.h"
 #include "cli/bench_ranks.h"
+#include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/settings.h"
@@ -143,13 +143,6 @@ static sia_status call(problem *p, train_op op, sia_error *err) {
     return sia_optimizer_step(sia_trainer_optimizer(p->trainer), p->step, 0, NULL, err);
 }
 
-static double processor_seconds(void) {
-    struct rusage use;
-    (void)getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-           1e-6 * (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-}
-
 static double fma_rate(const bench *b, int threads) {
     return cli_fma_operations(b->roofs, threads) / cli_fma_seconds(b->roofs, threads);
 }
@@ -157,11 +150,11 @@ static double fma_rate(const bench *b, int threads) {
 static sia_status sample(bench *b, problem *p, train_op op, int round, sia_error *err) {
     sia_status status = SIA_OK;
     int64_t repeats = p->repeats[op];
-    double before = fma_rate(b, p->threads), busy = processor_seconds(), started = cli_seconds();
+    double before = fma_rate(b, p->threads), busy = cli_process_seconds(), started = cli_seconds();
     for (int64_t i = 0; i < repeats && !status; i++) status = call(p, op, err);
     double seconds = cli_seconds() - started;
     if (p->threads == 1) {
-        b->busy += processor_seconds() - busy;
+        b->busy += cli_process_seconds() - busy;
         b->wall += seconds;
     }
     p->seconds[op][round] = seconds / (double)repeats;
@@ -312,16 +305,6 @@ static sia_status preset_settings(const char *name, sia_settings *s, sia_error *
     return status;
 }
 
-/* The default is cut to what this machine has; what was asked for is not. */
-static int read_threads(const cli_args *args, bench *b) {
-    int available = sia_threads_available(), kept = 0;
-    int code = cli_number_list(args, "threads", 1, SIA_MAX_THREADS, b->threads, &b->thread_count);
-    for (int i = 0; i < b->thread_count && !code; i++)
-        if (b->threads[i] <= available || cli_given(args, "threads")) b->threads[kept++] = b->threads[i];
-    b->thread_count = kept;
-    return code;
-}
-
 static int make_problems(const cli_args *args, bench *b) {
     sia_error err;
     sia_status status = SIA_OK;
@@ -373,7 +356,7 @@ static int run_bench(const cli_args *args, bench *b) {
     b->rounds = (int)cli_int(args, "rounds");
     int code =
         cli_word_list(args, "preset", b->preset_room, sizeof b->preset_room, b->presets, &b->preset_count);
-    if (!code) code = read_threads(args, b);
+    if (!code) code = cli_thread_list(args, b->threads, &b->thread_count);
     if (!code && cli_ranks()) return run_ranks(args, b);
     if (!code && (cli_int(args, "context-parallel") > 1 || cli_flag(args, "ranks-only")))
         return cli_usage(args, "--context-parallel and --ranks-only are for mpirun");
@@ -390,10 +373,11 @@ static int run_bench(const cli_args *args, bench *b) {
 }
 
 static int run(const cli_args *args) {
+    sia_error err;
     bench *b = calloc(1, sizeof *b);
     if (!b) {
-        fputs("sia: no memory\n", stderr);
-        return CLI_FAILED;
+        (void)sia_fail_memory(&err, sizeof *b, "bench");
+        return cli_fail(&err);
     }
     int code = run_bench(args, b);
     for (int i = 0; i < b->problem_count; i++) problem_destroy(&b->problems[i]);

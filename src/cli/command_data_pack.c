@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/threads.h"
 #include "cli/progress.h"
 #include "cli/show.h"
 #include "data/pack.h"
@@ -123,7 +124,7 @@ static const cli_option options[] = {
     {"whole-files", CLI_FLAG, NULL, NULL, "a file is one document: form feeds do not divide it", 0, 0},
     {"skip-unusable", CLI_FLAG, NULL, NULL, "leave empty and binary files out, instead of failing", 0, 0},
     {"shard-tokens", CLI_INT, "N", "100000000", "at most so many tokens in a shard", 1, 2147483647},
-    {"threads", CLI_INT, "N", "0", "0: all processors", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors", 0, SIA_MAX_THREADS},
     {"json", CLI_FLAG, NULL, NULL, "the counts as one JSON object on stdout", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no report", 0, 0},
     {0}};

@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "base/threads.h"
 #include "cli/bench.h"
+#include "cli/machine.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
@@ -52,12 +53,6 @@ static int show_progress(void *context, const char *phase, double done) {
 }
 
 /* -------------------------------------------------------------------------------------------------- report */
-
-static double peak_megabytes(void) {
-    struct rusage usage;
-    (void)getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss * 1024 / 1e6;
-}
 
 static json_t *bins_json(const sia_loss_result *r) {
     json_t *bins = json_array();
@@ -100,8 +95,8 @@ static sia_status put_lines(job *j, const sia_loss_result *r, double seconds, si
                   "scheme", j->scheme, "seed", seed, "step", step, "length", (json_int_t)r->length, "loss",
                   r->mean.loss, "error", r->mean.error, "perplexity", exp(r->mean.loss), "tokens",
                   (json_int_t)r->mean.tokens, "windows", (json_int_t)sia_windows_count(j->windows), "seconds",
-                  seconds, "tokens_s", (double)r->mean.tokens / seconds, "cache", cli_text(j->args, "cache"),
-                  "peak_mb", peak_megabytes()),
+                  seconds, "tokens_per_s", (double)r->mean.tokens / seconds, "cache",
+                  cli_text(j->args, "cache"), "peak_mb", cli_peak_megabytes()),
         err);
     if (!status && r->bin_count)
         status = put_line(j,
@@ -169,7 +164,7 @@ static sia_status evaluate(job *j, sia_error *err) {
         status = sia_run_append_lines(j->run, SIA_RUN_EVAL, j->lines, err);
     status = sia_comm_agree(cli_ranks(), status, err);
     if (!status && !cli_flag(j->args, "quiet") && cli_first_rank())
-        fprintf(stderr, "at most %.0f MB of memory\n", peak_megabytes());
+        fprintf(stderr, "at most %.0f MB of memory\n", cli_peak_megabytes());
     return status;
 }
 
@@ -294,7 +289,7 @@ static const cli_option options[] = {
     {"record", CLI_FLAG, NULL, NULL, "append the results to the run's eval.jsonl", 0, 0},
     CLI_CONTEXT_OPTIONS,
     CLI_RANK_OPTIONS,
-    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, SIA_MAX_THREADS},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, in place of the table", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0},
     {0}};

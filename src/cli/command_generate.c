@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/harmless.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -97,8 +98,9 @@ static sia_status say_json(const sink *out, const sia_generated *r, const sia_se
     double prompt = r->prompt_seconds > 0 ? (double)r->prompt_tokens / r->prompt_seconds : 0;
     return cli_json_line(json_pack("{s:s%, s:I, s:I, s:s, s:f, s:f, s:I}", "text", out->text ? out->text : "",
                                    out->count, "prompt_tokens", (json_int_t)r->prompt_tokens, "tokens",
-                                   (json_int_t)r->tokens, "end", end_names[r->end], "prompt_tokens_s", prompt,
-                                   "tokens_s", speed(r), "session_bytes", (json_int_t)sia_session_bytes(s)),
+                                   (json_int_t)r->tokens, "end", end_names[r->end], "prompt_tokens_per_s",
+                                   prompt, "tokens_per_s", speed(r), "session_bytes",
+                                   (json_int_t)sia_session_bytes(s)),
                          err);
 }
 
@@ -207,7 +209,7 @@ static const cli_option options[] = {
     {"scheme", CLI_TEXT, "SCHEME", NULL, "rope+ntk or rope+yarn for a model that was trained with rope", 0,
      0},
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json [the run's]", 0, 0},
-    {"threads", CLI_INT, "N", "0", "0: all processors; the text does not depend on it", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the text does not depend on it", 0, SIA_MAX_THREADS},
     {"json", CLI_FLAG, NULL, NULL, "text, counts and speeds as one JSON object on stdout", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "the text alone", 0, 0},
     {0}};

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/threads.h"
 #include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/ranks.h"
@@ -199,7 +200,7 @@ static const cli_option options[] = {
      "the cities of the answer are given, its numbers alone are learnt and counted: easier", 0, 0},
     {"new-cities", CLI_FLAG, NULL, NULL, "cities too are others than in fine-tuning, as numbers are: harder",
      0, 0},
-    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, SIA_MAX_THREADS},
     CLI_RANK_OPTIONS,
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, for each run and length", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no progress, no lines but the table", 0, 0},

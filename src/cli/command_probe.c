@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/path.h"
+#include "base/threads.h"
 #include "cli/probe_report.h"
 #include "cli/progress.h"
 #include "cli/model.h"
@@ -113,20 +114,6 @@ static sia_status probe_model(const cli_args *args, output *out, const char *pat
     return status;
 }
 
-static sia_status deliver(const cli_args *args, const output *out, sia_error *err) {
-    const char *folder = cli_text(args, "out");
-    if (cli_flag(args, "json") && fwrite(out->lines, 1, out->size, stdout) != out->size)
-        return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
-    if (!folder) return SIA_OK;
-    char *path = sia_path_join(folder, "probe.jsonl");
-    sia_status status =
-        path ? sia_link_refuse(folder, "probe.jsonl", err) : sia_fail_memory(err, strlen(folder), "path");
-    if (!status) status = sia_file_replace(path, out->lines, out->size, err);
-    if (!status && !cli_flag(args, "quiet")) fprintf(stderr, "%s: written\n", cli_shown(path));
-    free(path);
-    return status;
-}
-
 static int run(const cli_args *args) {
     char **models;
     int count = cli_operands(args, &models);
@@ -147,7 +134,14 @@ static int run(const cli_args *args) {
         status = sia_fail_memory(&err, 65536, "JSON");
     for (int i = 0; !status && i < count; i++) status = probe_model(args, &out, models[i], &err);
     if (out.stream && fclose(out.stream) != 0 && !status) status = sia_fail_memory(&err, out.size, "JSON");
-    if (!status) status = deliver(args, &out, &err);
+    if (!status)
+        status = cli_deliver(&(cli_lines){.lines = out.lines,
+                                          .size = out.size,
+                                          .folder = folder,
+                                          .file = "probe.jsonl",
+                                          .on_stdout = cli_flag(args, "json"),
+                                          .tell = !cli_flag(args, "quiet")},
+                             &err);
     free(out.lines);
     return status ? cli_fail(&err) : CLI_DONE;
 }
@@ -159,7 +153,7 @@ static const cli_option options[] = {
     {"windows", CLI_INT, "N", "16", "at most, spread over the text", 1, SIA_PROBE_WINDOWS},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "look at the model as this one: ntk, yarn for rope", 0, 0},
     {"seed", CLI_INT, "N", "0", "of the sampled pairs", 0, 9e15},
-    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, SIA_MAX_THREADS},
     {"out", CLI_TEXT, "FOLDER", NULL, "write FOLDER/probe.jsonl, for the report", 0, 0},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout", 0, 0},
     {"quiet", CLI_FLAG, NULL, NULL, "no tables, no progress", 0, 0},

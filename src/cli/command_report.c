@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "cli/show.h"
 #include "report/report.h"
 
@@ -22,8 +23,7 @@ static int run(const cli_args *args) {
         return cli_fail(&err);
     if (out && strcmp(out, "-") == 0) return CLI_DONE;
     if (cli_flag(args, "quiet")) return CLI_DONE;
-    size_t length = strlen(folders[0]);
-    while (length > 1 && folders[0][length - 1] == '/') length--;
+    size_t length = sia_path_length(folders[0]);
     if (out)
         fprintf(stderr, "%s\n", cli_shown(out));
     else
@@ -31,12 +31,12 @@ static int run(const cli_args *args) {
     return CLI_DONE;
 }
 
-static const cli_option options[] = {
-    {"out", CLI_TEXT, "FILE", NULL,
-     "the file to write, - for stdout (default: report.html in the first folder)", 0, 0},
-    {"title", CLI_TEXT, "TEXT", NULL, "the title (default: one from the data)", 0, 0},
-    {"quiet", CLI_FLAG, NULL, NULL, "do not say where the report is", 0, 0},
-    {0}};
+static const cli_option options[] = {{"out", CLI_TEXT, "FILE", NULL,
+                                      "the file to write, - for stdout [report.html in the first folder]", 0,
+                                      0},
+                                     {"title", CLI_TEXT, "TEXT", NULL, "the title [one from the data]", 0, 0},
+                                     {"quiet", CLI_FLAG, NULL, NULL, "do not say where the report is", 0, 0},
+                                     {0}};
 
 const cli_command command_report = {
     .name = "report",

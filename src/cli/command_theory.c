@@ -4,14 +4,12 @@
 #define _GNU_SOURCE
 #include "cli/commands.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/folder.h"
+#include "base/threads.h"
 #include "cli/progress.h"
 #include "cli/show.h"
 #include "cli/theory_report.h"
@@ -23,26 +21,20 @@ static int show_progress(void *context, double done, double total) {
     return cli_stopped();
 }
 
-/* The lines once, for stdout and for the file. */
-static sia_status write_lines(const sia_theory *theory, bool json, const char *folder, sia_error *err) {
-    char *lines = NULL, *path = NULL;
+static sia_status write_lines(const sia_theory *theory, const cli_args *args, sia_error *err) {
+    char *lines = NULL;
     size_t size = 0;
     FILE *memory = open_memstream(&lines, &size);
     if (!memory) return sia_fail_memory(err, 65536, "JSON");
     sia_status status = theory_write_json(theory, memory, err);
     if (fclose(memory) != 0 && !status) status = sia_fail_memory(err, size, "JSON");
-    if (!status && json && fwrite(lines, 1, size, stdout) != size)
-        status = sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
-    if (!status && folder) {
-        if (asprintf(&path, "%s/theory.jsonl", folder) < 0) {
-            path = NULL;
-            status = sia_fail_memory(err, strlen(folder), "path");
-        }
-        if (!status) status = sia_link_refuse(folder, "theory.jsonl", err);
-        if (!status) status = sia_file_replace(path, lines, size, err);
-        if (!status) fprintf(stderr, "%s: written\n", cli_shown(path));
-    }
-    free(path);
+    cli_lines all = {.lines = lines,
+                     .size = size,
+                     .folder = cli_text(args, "out"),
+                     .file = "theory.jsonl",
+                     .on_stdout = cli_flag(args, "json"),
+                     .tell = !cli_flag(args, "quiet")};
+    if (!status) status = cli_deliver(&all, err);
     free(lines);
     return status;
 }
@@ -52,9 +44,8 @@ static sia_status write_lines(const sia_theory *theory, bool json, const char *f
 static int report(const sia_theory *theory, const cli_args *args) {
     sia_error err;
     bool json = cli_flag(args, "json");
-    const char *folder = cli_text(args, "out");
     if (!json) theory_print(theory);
-    if ((json || folder) && write_lines(theory, json, folder, &err)) return cli_fail(&err);
+    if ((json || cli_given(args, "out")) && write_lines(theory, args, &err)) return cli_fail(&err);
     int broken = theory_broken(theory);
     if (!broken) return CLI_DONE;
     (void)sia_fail(&err, SIA_NUMBER, "%d of %d properties do not hold", broken, theory->property_count);
@@ -75,6 +66,7 @@ static int run(const cli_args *args) {
                                    .threads = (int)cli_int(args, "threads"),
                                    .progress = show_progress,
                                    .progress_context = &progress};
+    if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
     /* A folder that cannot be made is heard of before the work. */
     if (cli_given(args, "out") && sia_folder_ensure(cli_text(args, "out"), &err)) return cli_fail(&err);
@@ -98,9 +90,10 @@ static const cli_option options[] = {
      "rows of logits for each entropy; for each property, 128 times as many samples", 16,
      SIA_THEORY_MAX_ROWS},
     {"seed", CLI_INT, "N", "1", "another seed, other samples", 0, 9e15},
-    {"threads", CLI_INT, "N", "0", "0: all processors; the results do not depend on it", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the results do not depend on it", 0, SIA_MAX_THREADS},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout, in place of the tables", 0, 0},
     {"out", CLI_TEXT, "FOLDER", NULL, "write the same lines to theory.jsonl in this folder", 0, 0},
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress, and no word of what was written", 0, 0},
     {0}};
 
 const cli_command command_theory = {

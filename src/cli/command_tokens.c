@@ -78,7 +78,7 @@ static sia_status run_inputs(job *j, char **paths, int count, const char *what, 
 static int run_job(const cli_args *args, const char *what, work *each) {
     job j = {.args = args,
              .format = parse_format(cli_text(args, "format")),
-             .threads = (int)cli_int(args, "threads")};
+             .threads = cli_has(args, "threads") ? (int)cli_int(args, "threads") : 1};
     char **paths;
     int count = cli_operands(args, &paths);
     sia_error err;
@@ -149,24 +149,27 @@ static sia_status encode(job *j, cli_stream *in, sia_error *err) {
 
 static int run_encode(const cli_args *args) { return run_job(args, "encode", encode); }
 
-#define COMMON_OPTIONS(what)                                                                                 \
-    {                                                                                                        \
-        "tokenizer",                                                                                         \
-        CLI_TEXT,                                                                                            \
-        "PATH",                                                                                              \
-        "tokenizer.json",                                                                                    \
-        "a tokenizer.json, or a folder with GPT-2's two files",                                              \
-        0,                                                                                                   \
-        0},                                                                                                  \
-        {"out", CLI_TEXT, "PATH", "-", "where to write the " what ", - for stdout", 0, 0},                   \
-        {"format", CLI_TEXT, "text|u16|u32", "text", "ids: text is one a line; the others little-endian",    \
-         0,        0},                                                                                       \
-        {"threads", CLI_INT, "N", "0", "threads, 0 for all processors", .min = 0, .max = SIA_MAX_THREADS}, { \
-        "quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0                                                   \
+/* clang-format off: it takes a macro of initializers for code */
+#define COMMON_OPTIONS(what)                                                                              \
+    {                                                                                                     \
+        "tokenizer",                                                                                      \
+        CLI_TEXT,                                                                                         \
+        "PATH",                                                                                           \
+        "tokenizer.json",                                                                                 \
+        "a tokenizer.json, or a folder with GPT-2's two files",                                           \
+        0,                                                                                                \
+        0},                                                                                               \
+        {"out", CLI_TEXT, "PATH", "-", "where to write the " what ", - for stdout", 0, 0},                \
+        {"format", CLI_TEXT, "text|u16|u32", "text", "ids: text is one a line; the others little-endian", \
+         0,        0},                                                                                    \
+    {                                                                                                     \
+        "quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0                                                \
     }
+/* clang-format on */
 
 static const cli_option encode_options[] = {
     COMMON_OPTIONS("ids"),
+    {"threads", CLI_INT, "N", "0", "threads, 0 for all processors", 0, SIA_MAX_THREADS},
     {"end-of-text", CLI_FLAG, NULL, NULL, "put the end-of-text token before each input", 0, 0},
     {0}};
 
@@ -205,8 +208,7 @@ static sia_status write_text(job *j, const uint32_t *ids, size_t count, sia_erro
 
 static inline bool is_gap(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ','; }
 
-/* The ids in text[0 .. *bytes). Unless it is the end, a number that touches the end may go on: *bytes is set
- * to where it starts. */
+/* The ids in what the stream holds, *taken of it: unless it is the end, a number that touches the end may go on. */
 static sia_status parse_text(job *j, const cli_stream *in, size_t *taken, size_t *count, sia_error *err) {
     size_t at = 0, limit = in->used;
     *count = 0;

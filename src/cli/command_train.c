@@ -4,21 +4,20 @@
 #include "cli/commands.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/threads.h"
 #include "cli/bench.h"
+#include "cli/machine.h"
 #include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/show.h"
 #include "cli/train_progress.h"
 
 static void say_end(const cli_train_progress *p, const char *out, double seconds) {
-    struct rusage usage;
-    (void)getrusage(RUSAGE_SELF, &usage);
     fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", cli_shown(out),
-            (long long)p->steps, seconds, (double)usage.ru_maxrss * 1024 / 1e6);
+            (long long)p->steps, seconds, cli_peak_megabytes());
 }
 
 static sia_status say_json(const cli_train_progress *p, const char *out, double seconds, sia_error *err) {
@@ -87,7 +86,7 @@ static const cli_option options[] = {
     CLI_MODEL_OPTIONS,
     CLI_TRAINING_OPTIONS,
     CLI_DATA_OPTIONS,
-    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, 1024},
+    {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, SIA_MAX_THREADS},
     CLI_CONTEXT_OPTIONS,
     CLI_RANK_OPTIONS,
     {"json", CLI_FLAG, NULL, NULL, "the result as one JSON object on stdout", 0, 0},

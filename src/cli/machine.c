@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/threads.h"
 #include "sia.h"
@@ -28,4 +29,17 @@ json_t *cli_machine_json(int threads) {
     processor_name(processor, sizeof processor);
     return json_pack("{s:s, s:s, s:i, s:s}", "processor", processor, "isa", sia_isa(), "threads",
                      threads ? threads : sia_threads_available(), "compiler", CLI_COMPILER);
+}
+
+double cli_peak_megabytes(void) {
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024 / 1e6;
+}
+
+double cli_process_seconds(void) {
+    struct rusage usage;
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }

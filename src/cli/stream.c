@@ -40,16 +40,13 @@ sia_status cli_stream_fill(cli_stream *in, sia_error *err) {
         in->bytes = larger;
         in->room *= 2;
     }
-    while (!in->end && in->used < in->room) {
-        if (cli_stopped()) return sia_fail(err, SIA_STOPPED, "stopped");
-        ssize_t n = read(in->fd, in->bytes + in->used, in->room - in->used);
-        if (n < 0 && errno == EINTR) continue; /* Ctrl-C at a terminal comes out here */
-        if (n < 0) return sia_fail_file(err, in->name);
-        in->end = n == 0;
-        in->used += (size_t)n;
-        in->read += (double)n;
-    }
-    return SIA_OK;
+    if (in->end) return SIA_OK;
+    size_t got = 0, room = in->room - in->used;
+    sia_status status = sia_fd_read(in->fd, in->name, cli_stopped, in->bytes + in->used, room, &got, err);
+    in->end = got < room;
+    in->used += got;
+    in->read += (double)got;
+    return status;
 }
 
 void cli_stream_take(cli_stream *in, size_t bytes) {

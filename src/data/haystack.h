@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The needle task (PAPER, section 5) over any corpus. Sample n of a seed is a pure function of (seed, n):
+ * The needle task (the paper, section 5) over any corpus. Sample n of a seed is a pure function of (seed, n):
  *
  *     <end-of-text> text ... The special magic Lima number is 4830172. ... text
  *     What are the special magic numbers?

@@ -190,8 +190,7 @@ static sia_status check_name(const char *folder, sia_error *err) {
 
 static sia_status make_folder(packer *p, sia_error *err) {
     /* Slashes at the end are not part of the name, which the temporary one begins with. */
-    size_t length = strlen(p->options->folder);
-    while (length > 1 && p->options->folder[length - 1] == '/') length--;
+    size_t length = sia_path_length(p->options->folder);
     char *name = strndup(p->options->folder, length);
     if (!name) return sia_fail_memory(err, length, p->options->folder);
     sia_status status = sia_folder_create(&p->made, name, err);
@@ -204,8 +203,7 @@ static void name_folder(const packer *p, sia_error *err) {
     char *at = err ? strstr(err->text, p->made.path) : NULL;
     if (!at) return;
     /* The temporary name is the other, without slashes at its end, and more. */
-    size_t length = strlen(p->options->folder);
-    while (length > 1 && p->options->folder[length - 1] == '/') length--;
+    size_t length = sia_path_length(p->options->folder);
     char *rest = at + strlen(p->made.path);
     memmove(at + length, rest, strlen(rest) + 1);
 }

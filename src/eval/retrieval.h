@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Needle retrieval (PAPER, section 5): how many needles of how many haystacks a model finds, by the depth at
+ * Needle retrieval (the paper, section 5): how many needles of how many haystacks a model finds, by the depth at
  * which they stand.
  *
  *     sia_retrieval r = {.haystack = {.corpus = val, .tokenizer = t, .length = 4096}, .samples = 100};

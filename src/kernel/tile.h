@@ -51,6 +51,8 @@ typedef struct tile {
         { FOUR_ROWS(0, __VA_ARGS__) FOUR_ROWS(4, __VA_ARGS__) FOUR_ROWS(8, __VA_ARGS__) }
 #    define FOR_PAIRS_OF_ROWS(...) \
         { TWO_PAIRS(0, __VA_ARGS__) TWO_PAIRS(4, __VA_ARGS__) TWO_PAIRS(8, __VA_ARGS__) }
+#else
+#    error "write FOR_ROWS and FOR_PAIRS_OF_ROWS for this MR"
 #endif
 #if NV == 2
 #    define FOR_VECTORS(...) \
@@ -61,6 +63,8 @@ typedef struct tile {
             WITH(v, 0, __VA_ARGS__)                                                 \
             WITH(v, 1, __VA_ARGS__) WITH(v, 2, __VA_ARGS__) WITH(v, 3, __VA_ARGS__) \
         }
+#else
+#    error "write FOR_VECTORS for this NV"
 #endif
 
 INLINE void tile_zero(tile *c) { FOR_ROWS(FOR_VECTORS(c->sum[r][v] = vzero();)) }

@@ -246,6 +246,8 @@ INLINE vi vbytes_odd(vi x) {
                                 5 ^ distance, 6 ^ distance, 7 ^ distance, 8 ^ distance, 9 ^ distance,       \
                                 10 ^ distance, 11 ^ distance, 12 ^ distance, 13 ^ distance, 14 ^ distance,  \
                                 15 ^ distance)
+#else
+#    error "write SWAP_LANES for this VW"
 #endif
 
 /* The sum and the maximum over the lanes, in every lane. */

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/harmless.h"
 
 enum { PIECE = 8192 }; /* of a prompt: between two of them a wish to stop is heard */
 
@@ -22,26 +23,6 @@ typedef struct holding {
     size_t count, room;
     bool stopped; /* the stop text came up */
 } holding;
-
-/* The character at the start of bytes: its length; 0 when more bytes must come to tell; -1 when no character
- * starts so (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
-static int character(const unsigned char *b, size_t count) {
-    if (b[0] < 0x80) return 1;
-    int length = b[0] >= 0xc2 && b[0] <= 0xdf   ? 2
-                 : b[0] >= 0xe0 && b[0] <= 0xef ? 3
-                 : b[0] >= 0xf0 && b[0] <= 0xf4 ? 4
-                                                : 0;
-    if (!length) return -1;
-    unsigned char low = b[0] == 0xe0 ? 0xa0 : b[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char high = b[0] == 0xed ? 0x9f : b[0] == 0xf4 ? 0x8f : 0xbf;
-    for (int i = 1; i < length; i++) {
-        if ((size_t)i >= count) return 0;
-        if (b[i] < low || b[i] > high) return -1;
-        low = 0x80;
-        high = 0xbf;
-    }
-    return length;
-}
 
 /* How many bytes at the end may be the start of the stop text. */
 static size_t undecided(const holding *h) {
@@ -59,8 +40,9 @@ static sia_status hand_on(holding *h, size_t limit, sia_error *err) {
     sia_status status = SIA_OK;
     size_t from = 0, at = 0;
     while (!status && at < limit) {
-        int length = character((const unsigned char *)h->bytes + at, limit - at);
-        if (length == 0) break;
+        uint32_t number;
+        int length = sia_utf8_character(h->bytes + at, limit - at, &number);
+        if (length < 0) break;
         if (length > 0) {
             at += (size_t)length;
             continue;

@@ -4,8 +4,8 @@
  *
  *     sia_training *t;                                     a place for activations and gradients
  *     sia_training_create(&t, m, batch, length, recompute, err);
- *     sia_model_pack(m, true);                             after every change of the weights
- *     sia_training_run(t, ids, targets, scale, first, &loss, err);
+ *     sia_model_pack(m, true, err);                        after every change of the weights
+ *     sia_training_run(t, ids, targets, scale, add, &sum, &scored, err);
  *
  * Matrices are kept in two forms: as the table has them, and as panels for products (kernel/multiply.h), which
  * sia_model_pack makes. Work is cut into blocks of SIA_BLOCK_ROWS tokens, or of rows of a gradient: results do

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside a training pass: its activations, and the two parts that training.c, loss.c and gradient.c share. */
+ * Inside a training pass: its activations, and what training.c and loss.c share. */
 #ifndef SIA_MODEL_TRAINING_H
 #define SIA_MODEL_TRAINING_H
 

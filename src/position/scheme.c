@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 /* ------------------------------------------------------------------------------------------------ names */
 
@@ -119,8 +120,9 @@ static sia_status check_shape(const sia_attention_config *c, sia_error *err) {
         return sia_fail(err, SIA_ARGUMENT, "kv_heads %d: want a divisor of heads, %d", c->kv_heads, c->heads);
     if (c->head_dim < 8 || c->head_dim > 256 || c->head_dim % 8)
         return sia_fail(err, SIA_ARGUMENT, "head_dim %d: want a multiple of 8, from 8 to 256", c->head_dim);
-    if (c->threads < 1 || c->threads > 1024)
-        return sia_fail(err, SIA_ARGUMENT, "threads %d: want 1 to 1024, or 0 for all processors", c->threads);
+    if (c->threads < 1 || c->threads > SIA_MAX_THREADS)
+        return sia_fail(err, SIA_ARGUMENT, "threads %d: want 1 to %d, or 0 for all processors", c->threads,
+                        SIA_MAX_THREADS);
     if (c->pairs != SIA_PAIRS_HALVES && c->pairs != SIA_PAIRS_ADJACENT)
         return sia_fail(err, SIA_ARGUMENT, "pairs %d: want halves or adjacent", (int)c->pairs);
     return SIA_OK;

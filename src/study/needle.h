@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The needle study (PAPER, section 5, Table 2): runs are fine-tuned on haystacks of the length that they were
+ * The needle study (the paper, section 5, Table 2): runs are fine-tuned on haystacks of the length that they were
  * trained at, then asked for needles in haystacks of that length and of longer ones.
  *
  *     sia_needle_source runs[] = {{"runs/si"}, {"runs/rope"}};

@@ -4,8 +4,8 @@
  *
  * Saving:
  *
- *     sia_tensor_entry model[] = {{"embed.weight", embed, 2, {50257, 768}}, ...}, optimizer[] = {...};
- *     sia_pair metadata[] = {{"config", json}, {"tokens", "65536000"}};
+ *     sia_tensor_entry model[] = {{"embedding.weight", embedding, 2, {50257, 768}}, ...}, optimizer[] = {...};
+ *     sia_pair metadata[] = {{"model", json}, {"tokens", "65536000"}};
  *     status = sia_checkpoint_save(run, 500, &(sia_tensor_table){model, 12}, &(sia_tensor_table){optimizer, 24},
  *                                  metadata, 2, 3, err);                         keeps the last 3
  *
@@ -13,7 +13,7 @@
  *
  *     sia_checkpoint *c;
  *     if (sia_checkpoint_open(&c, "runs/si", &(sia_checkpoint_choice){.newest = true}, err)) return err->status;
- *     ... sia_safetensors_metadata(sia_checkpoint_model(c), "config") ...
+ *     ... sia_safetensors_metadata(sia_checkpoint_model(c), "model") ...
  *     status = sia_checkpoint_read(c, &model, &optimizer, err);
  *     sia_checkpoint_close(c);
  */

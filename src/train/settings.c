@@ -41,14 +41,6 @@ const sia_field sia_training_fields[] = {
 
 static const sia_training_settings usual = {
     .batch = 8,
-    .embedding_rate = 0.3,
-    .matrix_rate = 0.02,
-    .unembedding_rate = 0.002,
-    .scalar_rate = 0.002,
-    .beta1 = 0.9,
-    .beta2 = 0.95,
-    .epsilon = 1e-8,
-    .momentum = 0.95,
     .schedule = SIA_SCHEDULE_LINEAR,
     .cooldown = SIA_SCHEDULE_COOLDOWN,
     .order = SIA_ORDER_SHUFFLED,
@@ -59,8 +51,21 @@ static const sia_training_settings usual = {
     .multiples = {1, 4, 16},
 };
 
+static void set_optim(sia_training_settings *t, const sia_optim_config *c) {
+    t->embedding_rate = c->rate[SIA_GROUP_EMBEDDING];
+    t->matrix_rate = c->rate[SIA_GROUP_MATRIX];
+    t->unembedding_rate = c->rate[SIA_GROUP_UNEMBEDDING];
+    t->scalar_rate = c->rate[SIA_GROUP_SCALAR];
+    t->beta1 = c->beta1;
+    t->beta2 = c->beta2;
+    t->epsilon = c->epsilon;
+    t->momentum = c->momentum;
+}
+
 sia_status sia_settings_preset(sia_settings *s, const char *preset, sia_error *err) {
+    sia_optim_config optim = sia_optim_config_default();
     *s = (sia_settings){.training = usual};
+    set_optim(&s->training, &optim);
     sia_status status = sia_model_preset(preset, &s->model, err);
     if (status) return status;
     sia_training_settings *t = &s->training;
@@ -79,7 +84,7 @@ sia_status sia_settings_preset(sia_settings *s, const char *preset, sia_error *e
         if (!strcmp(preset, "paper-304m")) {
             t->steps = 10900;
             t->schedule = SIA_SCHEDULE_COSINE;
-            t->matrix_rate = 0.02 * 768 / 1024;
+            t->matrix_rate *= 768.0 / 1024;
         }
     }
     return SIA_OK;

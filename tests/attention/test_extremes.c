@@ -534,6 +534,42 @@ static void logs_of_counts(void **state) {
         }
 }
 
+/* One key at most counts in a block of keys, each more than all before it: the statistics move with the largest. */
+static void statistics_of_steps(void **state) {
+    (void)state;
+    enum { LENGTH = 1100, DIM = 8 };
+    FOR_EACH_ISA (kernel)
+        for (int shift = -300; shift <= 300; shift += 100) {
+            problem p =
+                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 83, 1);
+            for (int64_t i = 0; i < p.q.count; i++) {
+                bool counts = i / DIM % 300 == 7;
+                p.q.f[i] = i % DIM ? 0 : (float)sqrt(DIM);
+                p.k.f[i] = i % DIM ? 0 : (float)shift + (counts ? (float)(i / DIM) / 300 : -1000);
+            }
+            for (int64_t i = 0; i < p.q.count; i++) {
+                p.q.d[i] = p.q.f[i];
+                p.k.d[i] = p.k.f[i];
+            }
+            problem_oracle(&p, false);
+            sia_forward io = {
+                .q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .entropy = p.entropy.f, .mass = p.mass.f};
+            assert_int_equal(sia_attention_forward(p.a, p.shape.span, &io, NULL, NULL), SIA_OK);
+            double bound = 2e-6 * fmax(1, abs(shift) / 10.0); /* a logit is rounded to its own size */
+            for (int64_t i = 7; i < LENGTH; i++) {
+                if (!(fabs(p.entropy.f[i] - p.entropy.d[i]) < bound))
+                    fail_msg("%s: row %lld at %d: entropy %g, want %g", kernel->name, (long long)i, shift,
+                             (double)p.entropy.f[i], p.entropy.d[i]);
+                for (int d = 0; d < SIA_DECADES; d++)
+                    if (!(fabs(p.mass.f[i * SIA_DECADES + d] - p.mass.d[i * SIA_DECADES + d]) < bound))
+                        fail_msg("%s: row %lld at %d: mass %d is %g, want %g", kernel->name, (long long)i,
+                                 shift, d, (double)p.mass.f[i * SIA_DECADES + d],
+                                 p.mass.d[i * SIA_DECADES + d]);
+            }
+            problem_destroy(&p);
+        }
+}
+
 /* ------------------------------------------------------------------------------------------ lengths */
 
 /* One token sees itself: out = v but for the rounding of w v / w, lse = its logit, and only v has a gradient. */
@@ -629,13 +665,21 @@ static void longest_length(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_forward),         cmocka_unit_test(sizes_statistics),
-        cmocka_unit_test(sizes_backward),        cmocka_unit_test(not_finite_stays),
-        cmocka_unit_test(learned_scales),        cmocka_unit_test(unseen_distances),
-        cmocka_unit_test(lowest_logit),          cmocka_unit_test(logs_of_counts),
-        cmocka_unit_test(logits_near_powers),    cmocka_unit_test(tiny_scales),
-        cmocka_unit_test(small_values_of_bytes), cmocka_unit_test(length_one),
-        cmocka_unit_test(length_of_a_million),   cmocka_unit_test(longest_length),
+        cmocka_unit_test(sizes_forward),
+        cmocka_unit_test(sizes_statistics),
+        cmocka_unit_test(sizes_backward),
+        cmocka_unit_test(not_finite_stays),
+        cmocka_unit_test(learned_scales),
+        cmocka_unit_test(unseen_distances),
+        cmocka_unit_test(lowest_logit),
+        cmocka_unit_test(logs_of_counts),
+        cmocka_unit_test(logits_near_powers),
+        cmocka_unit_test(tiny_scales),
+        cmocka_unit_test(small_values_of_bytes),
+        cmocka_unit_test(statistics_of_steps),
+        cmocka_unit_test(length_one),
+        cmocka_unit_test(length_of_a_million),
+        cmocka_unit_test(longest_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static bool ends_in(const char *text, const char *end) {
 }
 
 static bool same_line(const char *a, size_t a_length, const char *b, size_t b_length) {
-    static const char *const measured[] = {"seconds", "tokens_per_s",  "tokens_s", "peak_mb",
+    static const char *const measured[] = {"seconds", "tokens_per_s",  "peak_mb",
                                            "date",    "train_seconds", "threads"};
     json_t *x = json_loadb(a, a_length, 0, NULL), *y = json_loadb(b, b_length, 0, NULL);
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
