@@ -282,7 +282,7 @@ INLINE bool weights_from_logits(const state *st, int64_t row, int64_t columns, c
                                 bool near, float correction[ROWS_IN_VECTORS]) {
     float *z = st->sum + row * VW;
     vf sum[MR];
-    vi usual = (vi)vzero() == (vi)vzero();
+    vi usual = ~(vi){0};
     exponentials_and_sums(st->logits, columns, from, near, sum);
     FOR_ROWS({
         sum[r] = vfma(vload(z + r * VW), vdup(correction[r]), sum[r]);

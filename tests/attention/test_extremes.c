@@ -462,7 +462,8 @@ static void tiny_scales(void **state) {
     (void)state;
     enum { DIM = 8 };
     FOR_EACH_ISA (kernel)
-        for (double size = 1e-36; size < 1e37; size *= 10) {
+        for (int power = -36; power <= 36; power++) {
+            double size = pow(10, power);
             sia_attention_config config = {.fill = tiny, .fill_context = &size};
             problem p = problem_create("nope", (shape){1, 1, DIM, {.q_len = 2, .k_len = 2}}, &config, 81, 1);
             float root = (float)fmin(sqrt(1e3 / size), 1e19);
@@ -489,7 +490,8 @@ static void small_values_of_bytes(void **state) {
     (void)state;
     enum { LENGTH = 1024, DIM = 8 };
     FOR_EACH_ISA (kernel)
-        for (float size = 1e-32f; size < 2; size *= 10) {
+        for (int power = -32; power <= 0; power++) {
+            float size = powf(10, (float)power);
             problem p =
                 problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 82, 1);
             for (int64_t i = 0; i < p.q.count; i++) {
@@ -543,9 +545,9 @@ static void statistics_of_steps(void **state) {
             problem p =
                 problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 83, 1);
             for (int64_t i = 0; i < p.q.count; i++) {
-                bool counts = i / DIM % 300 == 7;
+                int64_t row = i / DIM;
                 p.q.f[i] = i % DIM ? 0 : (float)sqrt(DIM);
-                p.k.f[i] = i % DIM ? 0 : (float)shift + (counts ? (float)(i / DIM) / 300 : -1000);
+                p.k.f[i] = i % DIM ? 0 : (float)shift + (row % 300 == 7 ? (float)row / 300 : -1000);
             }
             for (int64_t i = 0; i < p.q.count; i++) {
                 p.q.d[i] = p.q.f[i];
