@@ -109,8 +109,8 @@ SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
 SIA_API const char *const *sia_scheme_list(void);
 
 /* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
- * be called again, for any range, from any thread. A bias of -infinity means that the distance is not seen.
- * See CONTRIBUTING.md for adding a scheme to the library. */
+ * be called again, for any range, from any thread. A bias of -infinity makes every weight at
+ * that distance 0; a NaN there is still passed on. See CONTRIBUTING.md for adding a scheme to the library. */
 typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
                                double *scale, double *bias);
 
@@ -207,8 +207,8 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  * stays in its row; one in k or v reaches the queries that see that key, and no others. A logit of -infinity
  * is a weight of 0, and a query that has no other is one that sees no key; a row with a logit that is NaN or
  * above the range of float is NaN. Every other row is finite as long as |v| <= 1e29, whatever the size of its
- * logits; values below 1e-32 may lose bits where all its logits are below -5. Sums are taken in a fixed order:
- * the result does not depend on the number of threads, nor a row on anything but what it sees. */
+ * logits; values below 1e-29 may lose bits. Sums are taken in a fixed order: the result does not depend on the
+ * number of threads, nor a row on anything but what it sees. */
 SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io,
                                          void *work, sia_error *err);
 
@@ -571,7 +571,8 @@ SIA_API sia_status sia_sample(const float *logits, uint32_t vocabulary, const si
  * 0 .. size - 1, and each has a part of the positions of every sequence, with their queries, keys and values.
  * Keys and values go round the ring of ranks while they are attended to, so that no rank ever holds all of
  * them. The result is that of one process up to rounding, with every scheme, and has the same bits each time
- * for the same number of ranks.
+ * for the same number of ranks. Parts are merged by their lse, which is a float: weights are known to 1e-7
+ * times the size of their row's largest logit.
  *
  *     sia_transport transport = {.context = &mine, .rank = rank, .size = size,
  *                                .send = my_send, .receive = my_receive, .test = my_test};

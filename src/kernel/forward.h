@@ -11,8 +11,9 @@
  * The work goes by strips of MR queries. A strip's logits for one block of keys stay in the first-level
  * cache; the block's keys and values stay in the second while all strips of the task go over them.
  *
- * The reference is 0 as long as that serves the row: until a largest logit is beyond +-SIA_NEAR, or the sum of
- * weights leaves no room for products with v. From there on it is the largest logit so far, rounded. So a row's
+ * The reference is 0 as long as that serves the row: until a logit is above SIA_NEAR, or the first ones are all far
+ * below 0, or the sum of weights leaves no room for products with v. From there on it is the largest logit so far,
+ * rounded, or what that sum made it. So a row's
  * result depends on nothing but what the row sees. Where the lengths of a strip's queries and of the keys tell
  * that no logit can be that far, nothing needs to be looked for, limited or corrected: the same bits, sooner. */
 #ifndef SIA_KERNEL_FORWARD_H
@@ -242,12 +243,16 @@ INLINE void exponentials_and_sums(float *logits, int64_t columns, const vexp2_fr
 }
 
 /* Sums with the reference 0. Up to the upper one, the output is finite for all the values of which sia.h says so;
- * from the lower one on, it is exact for those. */
+ * from the lower one on, it is as exact for these as with any other reference. */
 #define SUM_LOW 0x1p-16f
 #define SUM_HIGH 0x1p31f
 
-/* The sums of a strip, and the references that they move: weights with reference 0 become weights by the largest of
- * the block, or by 1 if the sum is too high and that is larger. Returns whether there were any. */
+/* Where a row has no weight yet, a largest logit below this moves the reference before weights are lost; it would move
+ * by the sum in any case. */
+#define LOGIT_LOW (-64.0f)
+
+/* The sums of a strip, and the references that they move: weights with reference 0 become weights by the largest, if
+ * they are too small, or by their sum, if they are too large. Returns whether there were any. */
 NOINLINE bool settle_sums(const state *st, int64_t row, int64_t columns, const vf sums[MR],
                           float correction[ROWS_IN_VECTORS]) {
     bool moved = false;
@@ -260,8 +265,8 @@ NOINLINE bool settle_sums(const state *st, int64_t row, int64_t columns, const v
         }
         vf most = vzero(), sum = vzero();
         for (int64_t j = 0; j < columns; j += VW) most = vmax(vload(p + j), most);
-        float m = logbf(vmaximum(most));
-        if (total >= SUM_HIGH && m < 0) m = 0;
+        float m = logbf(total >= SUM_HIGH && total <= FLT_MAX ? total : vmaximum(most));
+        if (m > SIA_NEAR) m = SIA_NEAR; /* whose power is the last that has an inverse */
         st->reference[row + r] = m;
         st->unmoved[row + r] = 0;
         moved = true;
@@ -294,20 +299,29 @@ INLINE bool weights_from_logits(const state *st, int64_t row, int64_t columns, c
     return false;
 }
 
+/* The reference that a row without weights gets from its largest logit: the one that settle_sums would find, if it is
+ * so near that it might be asked. */
+INLINE float first_reference(float largest) {
+    return largest >= -SIA_NEAR && largest < 0 ? logbf(scalar_exp2(largest)) : exp2_rounded(largest);
+}
+
 /* The references for a block, by the largest logit that each row sees there, and what they take from sums and output. */
 INLINE void move_references(const state *st, int64_t row, const vf largest[MR],
                             float correction[ROWS_IN_VECTORS]) {
     float shift[ROWS_IN_VECTORS] = {0};
     FOR_ROWS({
         float *m = st->reference + row + r;
-        float *unmoved = st->unmoved + row + r;
         float most = vmaximum(largest[r]), before = *m;
-        if (*unmoved != 0 && !(fabsf(most) <= SIA_NEAR) && most != -INFINITY) {
-            *unmoved = 0;
-            /* Without a weight so far, any reference will do. Not -infinity: infinity minus infinity is NaN. */
-            if (vsum(vload(st->sum + (row + r) * VW)) == 0) before = -FLT_MAX;
+        if (st->unmoved[row + r] == 0)
+            *m = fmaxf(exp2_rounded(most), before);
+        else if (most > SIA_NEAR || (most < LOGIT_LOW && most != -INFINITY)) {
+            bool empty = vsum(vload(st->sum + (row + r) * VW)) == 0;
+            if (empty || most > SIA_NEAR) {
+                st->unmoved[row + r] = 0;
+                *m = first_reference(most);
+            }
+            if (empty) before = -FLT_MAX; /* not -infinity: infinity minus infinity is NaN */
         }
-        if (*unmoved == 0) *m = fmaxf(exp2_rounded(most), before);
         shift[r] = before - *m;
     })
     for (int r = 0; r < MR; r += VW) vstore(correction + r, vexp2(vload(shift + r)));

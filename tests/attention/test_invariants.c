@@ -101,11 +101,11 @@ static void statistics_same_bits(void **state) {
  * where weights or products are near the ends of float. */
 enum { SEEING_HEADS = 4, SEEING_ROWS = 400, UNSEEN = 300, SEEING_DIM = 8 };
 
-/* Keys with logits near this one, or from minus it to it; the key at UNSEEN, or 0: like the others. */
-static void set_logits(problem *p, float logit, bool spread, float value, float unseen) {
+/* Keys with this logit and up to four spreads of it more; the key at UNSEEN, or 0: like the others. */
+static void set_logits(problem *p, float logit, float spread, float value, float unseen) {
     for (int64_t i = 0; i < p->q.count; i++) {
         int64_t row = i / (SEEING_HEADS * SEEING_DIM);
-        float other = spread ? (float)(row % 5) / 2 - 1 : 1 + 0.001f * (float)(row % 5);
+        float other = 1 + spread * (float)(row % 5);
         p->q.f[i] = i % SEEING_DIM ? 0 : (float)sqrt(SEEING_DIM);
         p->k.f[i] = i % SEEING_DIM ? 0 : row == UNSEEN && unseen != 0 ? unseen : logit * other;
         p->v.f[i] = value * (1 + (float)(i % 7));
@@ -119,8 +119,9 @@ static void rows_depend_on_what_they_see(void **state) {
         bool threads, statistics;
     } runs[] = {{0, false, false},   {0, true, false},         {0, false, true},    {1e10f, false, false},
                 {NAN, false, false}, {INFINITY, false, false}, {1e10f, false, true}};
-    const float logits[] = {-87, -21, -11.2f, 0, 18.5f, 87}, values[] = {1e-40f, 1e-36f, 1, 1e28f, 1e31f};
-    const size_t cases = 2 * 6 * 5;
+    const float logits[] = {-87, -70, -45, -21, -11.2f, 0, 18.5f, 21, 87},
+                values[] = {1e-40f, 1e-36f, 1, 1e28f, 1e31f}, spreads[] = {0.001f, 0.05f, -0.5f};
+    const size_t cases = 3 * 9 * 5;
     const shape s = {SEEING_HEADS, SEEING_HEADS, SEEING_DIM, {.q_len = SEEING_ROWS, .k_len = SEEING_ROWS}};
     FOR_EACH_ISA (kernel) {
         problem one = problem_create("nope", s, NULL, 34, 1),
@@ -129,7 +130,7 @@ static void rows_depend_on_what_they_see(void **state) {
         for (size_t c = 0; c < cases; c++)
             for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
                 problem *p = run == 0 ? &reference : runs[run].threads ? &many : &one;
-                set_logits(p, logits[c / 2 % 6], c % 2, values[c / 12], runs[run].unseen);
+                set_logits(p, logits[c / 3 % 9], spreads[c % 3], values[c / 27], runs[run].unseen);
                 sia_forward io = {.q = p->q.f, .k = p->k.f, .v = p->v.f, .out = p->out.f, .lse = p->lse.f};
                 if (runs[run].statistics) io.entropy = p->entropy.f;
                 assert_int_equal(sia_attention_forward(p->a, s.span, &io, NULL, NULL), SIA_OK);
