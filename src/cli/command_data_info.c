@@ -145,6 +145,29 @@ static void print_statistics(const sia_statistics *r, const char *what) {
     putchar('\n');
 }
 
+static sia_statistics_at at_distance(const sia_statistics *r, int64_t distance) {
+    for (int i = 0; i < r->distances; i++)
+        if (r->at[i].distance == distance) return r->at[i];
+    return (sia_statistics_at){.information = NAN, .noise = NAN, .recurrence = NAN};
+}
+
+/* A dash where documents are too short for the distance. */
+static void print_drift(const char *label, const sia_statistics *r) {
+    sia_statistics_at ten = at_distance(r, 10), hundred = at_distance(r, 100);
+    printf("    %-14s  %.3f   ", label, r->entropy);
+    if (isfinite(ten.information))
+        printf("%.5f  ", ten.information);
+    else
+        printf("%7s  ", "-");
+    if (isfinite(hundred.information))
+        printf("%.5f (+- %.5f)   ", hundred.information, hundred.noise);
+    else
+        printf("%7s               ", "-");
+    print_recurrence(6, ten.recurrence);
+    print_recurrence(8, hundred.recurrence);
+    putchar('\n');
+}
+
 /* The beginnings of documents beside their ends. */
 static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err) {
     static const struct {
@@ -164,15 +187,7 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
                 &(sia_statistics_options){.classes = 256, .max_distance = 100, .stopped = cli_stopped}, &r,
                 err);
             if (!status && s->json) statistics_json(&s->object, slices[i].key, &r);
-            const sia_statistics_at *ten = &r.at[r.distances > 5 ? 5 : 0],
-                                    *last = &r.at[r.distances ? r.distances - 1 : 0];
-            if (!status && !s->json) {
-                printf("    %-14s  %.3f   %.5f  %.5f (+- %.5f)   ", slices[i].label, r.entropy,
-                       ten->information, last->information, last->noise);
-                print_recurrence(6, ten->recurrence);
-                print_recurrence(8, last->recurrence);
-                putchar('\n');
-            }
+            if (!status && !s->json) print_drift(slices[i].label, &r);
         }
         sia_sequence_free(&slice);
         if (status) return status;

@@ -15,6 +15,15 @@
 #include "cli/show.h"
 #include "cli/train_progress.h"
 
+static void say_stopped(const char *out) {
+    bool begun = false;
+    sia_error ignored;
+    if (!sia_folder_look(out, "config.json", &begun, &ignored) && begun)
+        fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", cli_shown(out));
+    else
+        fputs("stopped before the run had begun; the same command begins again\n", stderr);
+}
+
 static void say_end(const cli_train_progress *p, const char *out, double seconds) {
     fprintf(stderr, "%s: %lld steps, %.1f s, at most %.0f MB of memory\n", cli_shown(out),
             (long long)p->steps, seconds, cli_peak_megabytes());
@@ -70,8 +79,7 @@ static int run(const cli_args *args) {
     double started = cli_seconds();
     sia_status status = sia_train(&job, &err);
     cli_progress_end(&progress.shown.line);
-    if (status == SIA_STOPPED && !quiet)
-        fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", cli_shown(out));
+    if (status == SIA_STOPPED && !quiet) say_stopped(out);
     if (status) return cli_fail(&err);
     if (!quiet) say_end(&progress, out, cli_seconds() - started);
     if (cli_flag(args, "json")) status = say_json(&progress, out, cli_seconds() - started, &err);
@@ -108,7 +116,8 @@ const cli_command command_train = {
     .options = options,
     .notes = "FILES are what 'sia data pack' takes (text files, folders, -), or one folder that it made, or "
              "one shard "
-             "or pattern of shards (*.bin). Without FILES the text is generated.\n"
+             "or pattern of shards (*.bin). Without FILES the text is generated. Files of a folder that are "
+             "no text are left out.\n"
              "The folder gets config.json, tokenizer.json, metrics.jsonl and checkpoints "
              "step-N/model.safetensors, "
              "optimizer.safetensors. Ctrl-C writes a checkpoint and ends with exit code 130.\n"

@@ -67,7 +67,7 @@ void probe_print(const probe_subject *s) {
     const sia_probe *p = s->probe;
     fprintf(stderr, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", cli_shown(s->path),
             s->scheme, (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s",
-            (long long)p->length, s->data);
+            (long long)p->length, cli_shown(s->data));
     print_contexts(p);
     print_logits(p);
     fputc('\n', stderr);

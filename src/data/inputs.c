@@ -173,13 +173,21 @@ void sia_inputs_free(sia_inputs *inputs) {
 
 /* ---------------------------------------------------------------------------------------------- reading */
 
+enum { SMALL = 1 << 16 };
+
 sia_status sia_input_open(const sia_input *input, sia_input_text *text, sia_error *err) {
     *text = (sia_input_text){.bytes = input->held, .size = input->size};
     if (input->held) return SIA_OK;
-    sia_status status = sia_map_open(&text->map, input->path, err);
+    sia_status status = SIA_OK;
+    if (input->size <= SMALL) {
+        status = sia_file_read(input->path, SMALL, &text->read, &text->size, err);
+        text->bytes = text->read;
+    } else {
+        status = sia_map_open(&text->map, input->path, err);
+        text->bytes = text->map.bytes;
+        text->size = text->map.size;
+    }
     if (status) return status;
-    text->bytes = text->map.bytes;
-    text->size = text->map.size;
     if (text->size != input->size) {
         sia_input_close(text);
         return sia_fail(err, SIA_FILE, "%s: changed while it was read", input->path);
@@ -187,7 +195,11 @@ sia_status sia_input_open(const sia_input *input, sia_input_text *text, sia_erro
     return SIA_OK;
 }
 
-void sia_input_close(sia_input_text *text) { sia_map_close(&text->map); }
+void sia_input_close(sia_input_text *text) {
+    sia_map_close(&text->map);
+    free(text->read);
+    text->read = NULL;
+}
 
 static bool is_blank(const char *text, size_t size) {
     for (size_t i = 0; i < size; i++)

@@ -49,7 +49,8 @@ void sia_inputs_free(sia_inputs *inputs);
 typedef struct sia_input_text {
     const char *bytes;
     size_t size;
-    sia_map map; /* when it is a file */
+    sia_map map; /* of a large file */
+    char *read;  /* a small one: a process may not have more than some ten thousand maps */
 } sia_input_text;
 
 sia_status sia_input_open(const sia_input *input, sia_input_text *text, sia_error *err);

@@ -102,6 +102,8 @@ static int64_t longest_of(const sia_settings *s) {
 static sia_status fit_parts(study *s, sia_error *err) {
     sia_status status = SIA_OK;
     const sia_settings *longest = &s->plan.parts[0].settings;
+    if (!longest->training.multiples[0])
+        return sia_fail(err, SIA_ARGUMENT, "multiples: want a length to compare at");
     if (!s->data.val)
         return sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
     for (int64_t i = 0; !status && i < s->plan.count; i++) {

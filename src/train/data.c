@@ -3,10 +3,12 @@
  * From what a person names to corpora for training and validation, and a description to open them again. */
 #include "train/data.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -370,16 +372,23 @@ static sia_status pack_text(const sia_data_source *s, sia_tokenizer **tokenizer,
     return status;
 }
 
+/* What was named has to be text; what lies in a folder beside text need not be. */
+static sia_status add_text(sia_inputs *inputs, const char *path, sia_error *err) {
+    struct stat info;
+    return sia_inputs_add(inputs, path, stat(path, &info) == 0 && S_ISDIR(info.st_mode), err);
+}
+
 static sia_status prepare_text(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
                                const char *folder, const sia_settings *settings, sia_error *err) {
     sia_inputs inputs[SIA_PARTS] = {{.stopped = s->stopped, .output = folder},
                                     {.stopped = s->stopped, .output = folder}};
     sia_status status = SIA_OK;
     for (int i = 0; !status && i < s->count; i++)
-        status = sia_inputs_add(&inputs[SIA_PART_TRAIN], s->paths[i], true, err);
-    if (!status && s->val) status = sia_inputs_add(&inputs[SIA_PART_VAL], s->val, true, err);
+        status = add_text(&inputs[SIA_PART_TRAIN], s->paths[i], err);
+    if (!status && s->val) status = add_text(&inputs[SIA_PART_VAL], s->val, err);
     if (!status && (!inputs[SIA_PART_TRAIN].count || (s->val && !inputs[SIA_PART_VAL].count)))
-        status = sia_fail(err, SIA_FILE, "no text: all files that were named are empty or binary");
+        status =
+            sia_fail(err, SIA_FILE, "no text: all files of the folders that were named are empty or binary");
     if (!status) status = pack_text(s, tokenizer, folder, inputs, settings->model.vocabulary, err);
     for (int part = 0; part < SIA_PARTS; part++) sia_inputs_free(&inputs[part]);
     if (status) return status;
@@ -461,7 +470,15 @@ static json_t *names_of(const sia_data_source *s) {
     sia_json_set(&names, "files", files);
     if (s->val) sia_json_set(&names, "val", sia_json_text(s->val));
     if (s->tokenizer) sia_json_set(&names, "tokenizer", sia_json_text(s->tokenizer));
+    if (s->count && !s->val) sia_json_set(&names, "val_fraction", json_real(s->val_fraction));
     return names;
+}
+
+static sia_status same_fraction(const json_t *then, const sia_data_source *s, sia_error *err) {
+    const json_t *fraction = json_object_get(then, "val_fraction");
+    if (!s->fraction_given || !fraction || json_number_value(fraction) == s->val_fraction) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT, "val-fraction %g: it was begun with %g: leave it out", s->val_fraction,
+                    json_number_value(fraction));
 }
 
 sia_status sia_train_data_same(const json_t *description, const sia_data_source *s, sia_error *err) {
@@ -476,7 +493,16 @@ sia_status sia_train_data_same(const json_t *description, const sia_data_source 
     json_decref(now);
     return other
                ? sia_fail(err, SIA_ARGUMENT, "%s: the run was begun with other files: leave them out", other)
-               : SIA_OK;
+               : same_fraction(then, s, err);
+}
+
+/* A start that failed may have left the tokenizer of another text. */
+static sia_status remove_old_tokenizer(const char *folder, sia_error *err) {
+    char *path = sia_path_join(folder, "tokenizer.json");
+    if (!path) return sia_fail_memory(err, strlen(folder), "path");
+    sia_status status = unlink(path) == 0 || errno == ENOENT ? SIA_OK : sia_fail_file(err, path);
+    free(path);
+    return status;
 }
 
 sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, const char *folder,
@@ -497,7 +523,9 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
         status = prepare_shards(&description, s, err);
     else if (!status)
         status = prepare_text(&description, &tokenizer, s, folder, settings, err);
-    if (!status && tokenizer) status = sia_train_tokenizer_save(tokenizer, folder, err);
+    if (!status)
+        status =
+            tokenizer ? sia_train_tokenizer_save(tokenizer, folder, err) : remove_old_tokenizer(folder, err);
     sia_tokenizer_close(tokenizer);
     if (!status) sia_json_set(&description, "names", names_of(s));
     if (!status && !description) status = sia_fail_memory(err, 256, "description");

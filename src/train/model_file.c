@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/folder.h"
 #include "base/path.h"
 #include "base/safetensors.h"
 
@@ -144,9 +145,12 @@ sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t 
     struct stat info;
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
     bool folder = S_ISDIR(info.st_mode);
-    int64_t number = folder ? step_in_name(path) : -1;
+    bool checkpoint = false; /* and no run that has such a name */
+    sia_status status = folder ? sia_folder_look(path, "model.safetensors", &checkpoint, err) : SIA_OK;
+    if (status) return status;
+    int64_t number = checkpoint ? step_in_name(path) : -1;
     char *home = !folder ? home_of_file(path) : number >= 0 ? sia_path_above(path) : strdup(path);
-    sia_status status = home ? SIA_OK : sia_fail_memory(err, strlen(path), path);
+    status = home ? SIA_OK : sia_fail_memory(err, strlen(path), path);
     sia_checkpoint_choice given = {.step = number, .model_only = true},
                           newest = {.newest = true, .skip_damaged = true, .model_only = true};
     if (!status && !folder)

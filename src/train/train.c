@@ -414,7 +414,7 @@ static sia_status open_data(state *s, bool begun, sia_error *err) {
 }
 
 /* A study has data and a tokenizer of its own under the same names; and checkpoints without the config.json that they
- * were made with are not of this run. A start from other weights that was killed has left step 0. */
+ * were made with are not of this run. But a start from other weights that was killed has left step 0, which goes. */
 static sia_status refuse_old(const char *folder, sia_error *err) {
     static const char *const studies[] = {"study.json", "compare.jsonl", "needle.jsonl"};
     for (size_t i = 0; i < sizeof studies / sizeof *studies; i++) {
@@ -428,9 +428,13 @@ static sia_status refuse_old(const char *folder, sia_error *err) {
     sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
     int64_t newest = count ? steps[count - 1] : 0;
     free(steps);
-    if (!status && newest)
-        status = sia_fail(err, SIA_ARGUMENT, "%s: holds checkpoints, but not the config.json of their run",
-                          folder);
+    if (status || !count) return status;
+    if (newest)
+        return sia_fail(err, SIA_ARGUMENT, "%s: holds checkpoints, but not the config.json of their run",
+                        folder);
+    char *path = sia_path_join(folder, "step-000000");
+    status = path ? sia_folder_remove(path, err) : sia_fail_memory(err, strlen(folder), "path");
+    free(path);
     return status;
 }
 

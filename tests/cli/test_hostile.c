@@ -73,6 +73,48 @@ static const command_case cases[] = {
      "run/*.tmp-*",
      0, ""}, /* a copy with a date */
 
+    /* What a start that failed has left is no part of another. */
+    {"$SIA train text.txt --out other --seed 5" SMALL
+     "2 && $SIA train text.txt --out begun --from other" SMALL
+     "2 && rm -r begun/config.json begun/step-000002 begun/metrics.jsonl && ls begun",
+     0, "step-000000"},
+    {"$SIA train text.txt --out begun" SMALL "2 && cmp begun/step-000002/model.safetensors "
+     "run/step-000002/model.safetensors",
+     0, ""},
+    {"$SIA train text.txt --out failed --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --quiet "
+     "--steps 2 "
+     "--vocabulary 300 --lengths 100000x",
+     2, "no document of"},
+    {"ls failed && $SIA train run/data/train_000000.bin --out failed --val run/data/val_000000.bin --quiet "
+     "--layers 1 "
+     "--width 16 --heads 1 --train-len 16 --batch 2 --steps 2 --lengths 1x && { ! ls failed/tokenizer.json; "
+     "}",
+     0, "tokenizer.json"},
+    /* What was named has to be text, and what was said has to agree. */
+    {"printf 'a\\0b' >binary.txt; $SIA train text.txt binary.txt --out named" SMALL "2", 1,
+     "binary.txt: a binary file: want text"},
+    {": >empty.txt; $SIA train text.txt --val empty.txt --out named" SMALL "2", 1,
+     "empty.txt: an empty file"},
+    {"$SIA train --out run --resume --val-fraction 0.5 --quiet", 2,
+     "val-fraction 0.5: it was begun with 0.05: leave it out"},
+    {"$SIA train --out run --resume --val-fraction 0.05 --quiet", 0, ""},
+    {"$SIA compare text.txt --out many --sweep tau=1,2,3,4,5,6" SMALL "2; ls -d many", 2,
+     "66 schemes and values together: want 64 at most"},
+    {"echo '{\"training\": {\"multiples\": []}}' >none.json; $SIA compare text.txt --out none --config "
+     "none.json "
+     "--schemes rope" SMALL "2",
+     2, "multiples: want a length to compare at"},
+    /* A run with the name of a checkpoint; names that a terminal would obey. */
+    {"cp -r run step-5 && $SIA eval step-5 --lengths 1x && $SIA eval step-5/step-000002 --lengths 1x", 0, ""},
+    {"cp text.txt \"$(printf '\\033[31mred.txt')\"; $SIA probe run --length 16 --windows 1 --data *red.txt "
+     "2>&1 | "
+     "{ ! grep \"$(printf '\\033')\"; }",
+     0, ""},
+    {"$SIA data generate --documents 300 --words 40 --out short.txt && $SIA data info short.txt --statistics "
+     "| "
+     "grep 'first tenth'",
+     0, "-               "},
+
     /* A folder of texts into which is written: what is ours is no text. */
     {"mkdir -p texts/packed.tmp-ghijklmnopqr; cp text.txt texts; cp run/data/data.json texts/*.tmp-*; for "
      "from in text.txt texts; do $SIA data pack --tokenizer run/tokenizer.json --out texts/packed $from && "

@@ -87,9 +87,11 @@ static const command_case cases[] = {
     /* Files that are not there, or not what they should be. */
     {"$SIA train --out x absent.txt", 1, "sia: absent.txt: No such file or directory\n"},
     {"$SIA train --out x 'shards_*.bin'", 1, "shards_*.bin: no file matches\n"},
-    {"$SIA train --out x empty.txt", 1, "sia: no text: all files that were named are empty or binary\n"},
+    {"$SIA train --out x empty.txt", 1, "sia: empty.txt: an empty file: want text\n"},
+    {"mkdir blank; cp empty.txt blank; $SIA train --out x blank", 1,
+     "sia: no text: all files of the folders that were named are empty or binary\n"},
     {"$SIA train --out x run/step-000002/model.safetensors", 1,
-     "sia: no text: all files that were named are empty or binary\n"},
+     "sia: run/step-000002/model.safetensors: a binary file: want text\n"},
     {"$SIA train --out x run", 2,
      "sia train: run: is a run, want text; its own tokens, if it was given text, are in run/data\n"},
     {"$SIA train --out x text.txt --tokenizer text.txt", 1, "; want a tokenizer in JSON\n"},

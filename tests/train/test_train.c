@@ -324,7 +324,7 @@ static const command_case refusals[] = {
     {"rm -rf x; $SIA train --out x --quiet absent.txt", 1, "absent.txt: No such file"},
     {"rm -rf x; $SIA train --out x --quiet 'absent/*.bin'", 1, "sia: absent: No such file or directory"},
     {"rm -rf x; $SIA train --out x --quiet --config absent.json", 1, "absent.json: No such file"},
-    {"rm -rf x; : > empty.txt; $SIA train --out x --quiet empty.txt", 1, "no text"},
+    {"rm -rf x; : > empty.txt; $SIA train --out x --quiet empty.txt", 1, "an empty file"},
     {"rm -rf x; $SIA train --out x --quiet --train-len 1000000 text.txt --vocabulary 300", 2,
      "too few for a sequence of 1000000"},
     {"rm -rf x; $SIA train --out x --quiet --tokenizer whole/tokenizer.json --vocabulary 299 text.txt", 2,
