@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "problem.h"
 
 /* ------------------------------------------------------------------------------------------ ways to attend */
@@ -544,6 +545,35 @@ static void logs_of_counts(void **state) {
         }
 }
 
+/* Each block of keys has logits of another size: references move up, and stay when they should. */
+static void blocks_of_levels(void **state) {
+    (void)state;
+    enum { LENGTH = 900, DIM = 8, BLOCK = 128, SEEDS = 40 };
+    const float levels[] = {-200, -88.4f, -87, -70, -45, -20, -11, 0, 11, 20, 45, 70, 87, 88.4f, 200};
+    FOR_EACH_ISA (kernel)
+        for (uint64_t seed = 0; seed < SEEDS; seed++) {
+            problem p =
+                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 84, 1);
+            for (int64_t i = 0; i < p.q.count; i++) {
+                uint64_t level =
+                    sia_random_below(seed, (uint64_t)(i / DIM / BLOCK), sizeof levels / sizeof *levels);
+                p.q.f[i] = i % DIM ? 0 : (float)sqrt(DIM);
+                p.k.f[i] = i % DIM ? 0 : levels[level] + p.v.f[i];
+                p.q.d[i] = p.q.f[i];
+                p.k.d[i] = p.k.f[i];
+            }
+            problem_oracle(&p, false);
+            problem_forward(&p);
+            for (int64_t i = 0; i < LENGTH; i++)
+                if (!(fabs(p.lse.f[i] - p.lse.d[i]) < 1e-4) ||
+                    !(fabs(p.out.f[i * DIM] - p.out.d[i * DIM]) < 2e-4))
+                    fail_msg("%s, seed %d: row %lld: out %g, want %g, lse %g, want %g", kernel->name,
+                             (int)seed, (long long)i, (double)p.out.f[i * DIM], p.out.d[i * DIM],
+                             (double)p.lse.f[i], p.lse.d[i]);
+            problem_destroy(&p);
+        }
+}
+
 /* One key at most counts in a block of keys, each more than all before it: the statistics move with the largest. */
 static void statistics_of_steps(void **state) {
     (void)state;
@@ -675,21 +705,14 @@ static void longest_length(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_forward),
-        cmocka_unit_test(sizes_statistics),
-        cmocka_unit_test(sizes_backward),
-        cmocka_unit_test(not_finite_stays),
-        cmocka_unit_test(learned_scales),
-        cmocka_unit_test(unseen_distances),
-        cmocka_unit_test(lowest_logit),
-        cmocka_unit_test(logs_of_counts),
-        cmocka_unit_test(logits_near_powers),
-        cmocka_unit_test(tiny_scales),
-        cmocka_unit_test(small_values_of_bytes),
-        cmocka_unit_test(statistics_of_steps),
-        cmocka_unit_test(length_one),
-        cmocka_unit_test(length_of_a_million),
-        cmocka_unit_test(longest_length),
+        cmocka_unit_test(sizes_forward),         cmocka_unit_test(sizes_statistics),
+        cmocka_unit_test(sizes_backward),        cmocka_unit_test(not_finite_stays),
+        cmocka_unit_test(learned_scales),        cmocka_unit_test(unseen_distances),
+        cmocka_unit_test(lowest_logit),          cmocka_unit_test(logs_of_counts),
+        cmocka_unit_test(logits_near_powers),    cmocka_unit_test(tiny_scales),
+        cmocka_unit_test(small_values_of_bytes), cmocka_unit_test(statistics_of_steps),
+        cmocka_unit_test(blocks_of_levels),      cmocka_unit_test(length_one),
+        cmocka_unit_test(length_of_a_million),   cmocka_unit_test(longest_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
