@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Without slashes at the end; the root keeps its own. */
+/* The length of path without slashes at the end; the root keeps its own. */
 size_t sia_path_length(const char *path);
 
 /* folder/name, whether folder ends in a slash or not. */

@@ -11,10 +11,10 @@
 
 #include "base/error.h"
 #include "base/folder.h"
-#include "base/path.h"
 #include "base/threads.h"
 #include "cli/probe_report.h"
 #include "cli/progress.h"
+#include "cli/deliver.h"
 #include "cli/model.h"
 #include "cli/show.h"
 #include "eval/text.h"

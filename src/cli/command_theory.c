@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/threads.h"
+#include "cli/deliver.h"
 #include "cli/progress.h"
-#include "cli/show.h"
 #include "cli/theory_report.h"
 
 static int show_progress(void *context, double done, double total) {

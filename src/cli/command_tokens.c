@@ -149,22 +149,12 @@ static sia_status encode(job *j, cli_stream *in, sia_error *err) {
 
 static int run_encode(const cli_args *args) { return run_job(args, "encode", encode); }
 
-/* clang-format off: it takes a macro of initializers for code */
-#define COMMON_OPTIONS(what)                                                                              \
-    {                                                                                                     \
-        "tokenizer",                                                                                      \
-        CLI_TEXT,                                                                                         \
-        "PATH",                                                                                           \
-        "tokenizer.json",                                                                                 \
-        "a tokenizer.json, or a folder with GPT-2's two files",                                           \
-        0,                                                                                                \
-        0},                                                                                               \
-        {"out", CLI_TEXT, "PATH", "-", "where to write the " what ", - for stdout", 0, 0},                \
-        {"format", CLI_TEXT, "text|u16|u32", "text", "ids: text is one a line; the others little-endian", \
-         0,        0},                                                                                    \
-    {                                                                                                     \
-        "quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0                                                \
-    }
+/* clang-format off */
+#define COMMON_OPTIONS(what)                                                                                         \
+    {"tokenizer", CLI_TEXT, "PATH", "tokenizer.json", "a tokenizer.json, or a folder with GPT-2's two files", 0, 0}, \
+    {"out", CLI_TEXT, "PATH", "-", "where to write the " what ", - for stdout", 0, 0},                               \
+    {"format", CLI_TEXT, "text|u16|u32", "text", "ids: text is one a line; the others little-endian", 0, 0},         \
+    {"quiet", CLI_FLAG, NULL, NULL, "no progress", 0, 0}
 /* clang-format on */
 
 static const cli_option encode_options[] = {

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/show.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "base/file.h"
-#include "base/folder.h"
 #include "base/harmless.h"
-#include "base/path.h"
 
 enum { SHOWN = 8, ROOM = 512 };
 
@@ -36,17 +30,4 @@ static int write_escaped(const char *bytes, size_t size, void *to) {
 int cli_json_dump(const json_t *object, FILE *to, size_t flags) {
     if (isatty(fileno(to)) == 1) flags |= JSON_ENSURE_ASCII;
     return json_dump_callback(object, write_escaped, to, flags);
-}
-
-sia_status cli_deliver(const cli_lines *l, sia_error *err) {
-    if (l->on_stdout && fwrite(l->lines, 1, l->size, stdout) != l->size)
-        return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
-    if (!l->folder) return SIA_OK;
-    char *path = sia_path_join(l->folder, l->file);
-    sia_status status =
-        path ? sia_link_refuse(l->folder, l->file, err) : sia_fail_memory(err, strlen(l->folder), "path");
-    if (!status) status = sia_file_replace(path, l->lines, l->size, err);
-    if (!status && l->tell) fprintf(stderr, "%s: written\n", cli_shown(path));
-    free(path);
-    return status;
 }

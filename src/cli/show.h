@@ -8,10 +8,7 @@
 #define SIA_CLI_SHOW_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
-
-#include "sia.h"
 
 /* text, harmless (base/harmless.h), at most 511 bytes of it; good until this thread has asked for eight
  * more. */
@@ -19,16 +16,5 @@ const char *cli_shown(const char *text);
 
 /* As json_dumpf, which leaves a control character as it is, 127; on a terminal all but ASCII is escaped. */
 int cli_json_dump(const json_t *object, FILE *to, size_t flags);
-
-/* Lines of results: on stdout if so wanted, and as a file of the folder, if there is one, whole or not at all; `tell`
- * says on stderr that it is written. */
-typedef struct cli_lines {
-    const char *lines;
-    size_t size;
-    const char *folder, *file;
-    bool on_stdout, tell;
-} cli_lines;
-
-sia_status cli_deliver(const cli_lines *l, sia_error *err);
 
 #endif

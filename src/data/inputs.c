@@ -173,7 +173,7 @@ void sia_inputs_free(sia_inputs *inputs) {
 
 /* ---------------------------------------------------------------------------------------------- reading */
 
-enum { SMALL = 1 << 16 };
+enum { SMALL = 1 << 16 }; /* a file of up to so many bytes is read, not mapped */
 
 sia_status sia_input_open(const sia_input *input, sia_input_text *text, sia_error *err) {
     *text = (sia_input_text){.bytes = input->held, .size = input->size};
