@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/blas.h"
 
+#include "kernel/kernel.h"
+
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,13 +28,32 @@ static void name_it(cli_blas *blas, const char *config, const char *core) {
     (void)snprintf(blas->name, sizeof blas->name, "%.*s (%s)", (int)length, config, core);
 }
 
+static void *open_library(text **core) {
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    *core = library ? (text *)dlsym(library, "openblas_get_corename") : NULL;
+    return library;
+}
+
+/* A processor that is newer than OpenBLAS it takes for the oldest that it knows. Then it is told which instructions
+ * there are; a roof to compare with must not be too low. */
+static const char *better_core(const char *core) {
+    if (strcmp(core, "Prescott") != 0 || getenv("OPENBLAS_CORETYPE")) return NULL;
+    const char *kernels = sia_kernel_get()->name;
+    return strcmp(kernels, "avx512") == 0 ? "SkylakeX" : strcmp(kernels, "avx2") == 0 ? "Haswell" : NULL;
+}
+
 static bool load(cli_blas *blas) {
     /* Read while it is loaded: no threads of its own. Ours own the parallelism. */
     if (setenv("OPENBLAS_NUM_THREADS", "1", 1)) return false;
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    text *core;
+    void *library = open_library(&core);
+    const char *better = core ? better_core(core()) : NULL;
+    if (better && setenv("OPENBLAS_CORETYPE", better, 1) == 0) {
+        dlclose(library);
+        library = open_library(&core);
+    }
     if (!library) return false;
     text *config = (text *)dlsym(library, "openblas_get_config");
-    text *core = (text *)dlsym(library, "openblas_get_corename");
     library_sgemm = (sgemm *)dlsym(library, "cblas_sgemm");
     if (!config || !core || !library_sgemm) return false;
     name_it(blas, config(), core());

@@ -26,31 +26,53 @@ static size_t gradient_floats(void) { return 2 * GQ * GK; }
 
 INLINE int64_t padded_dim(const sia_gradient *g) { return (g->head_dim + NR - 1) / NR * NR; }
 
-/* For MR queries and the keys of `panels` panels: exponents of the weights; from dp and the weights, ds. */
-NOINLINE void exponents_strip(const sia_gradient *g, int64_t row, int64_t panels, float *p) {
+/* For MR queries and `columns` keys: exponents of the weights; from dp and the weights, ds. Row r of one vector of
+ * each, from the sum of its products. */
+INLINE void exponents_row(vf sum, int r, const float *scale, const float *bias, float lse, float *p) {
+    vf l = vfma(vload(scale - r), sum, vload(bias - r));
+    vstore(p + r * GK, vmin(vzero(), l - vdup(lse)));
+}
+INLINE void differences_row(vf sum, int r, const float *scale, float delta, const float *p, float *ds) {
+    vf weight = vload(p + r * GK) * vload(scale - r);
+    vstore(ds + r * GK, (sum - vdup(delta)) * weight);
+}
+
+NOINLINE void exponents_strip(const sia_gradient *g, int64_t row, int64_t columns, float *p) {
     int d = g->head_dim;
     int64_t t = g->offset + row, panel = (int64_t)d * NR;
     const float *q = g->q + row * NR, *k = g->k_t, *scale = g->scale - t, *bias = g->bias - t;
     const float *lse = g->lse + row;
+    if (columns % NR) {
+        int64_t column = columns - VW;
+        narrow_tile c;
+        narrow_from_panels(&c, d, q, GQ * NR, k + column * d);
+        FOR_ROWS(exponents_row(c.sum[r], r, scale + column, bias + column, lse[r], p + column);)
+    }
+    if (columns < NR) return;
     tile c;
-    TILE_CHAIN(&c, panels, q, NR, k, panel, tile_from_panels(&c, d, q, GQ * NR, k), vf shift = vdup(lse[r]);
-               FOR_VECTORS(vf l = vfma(vload(scale + v * VW - r), c.sum[r][v], vload(bias + v * VW - r));
-                           vstore(p + r * GK + v * VW, vmin(vzero(), l - shift));),
+    TILE_CHAIN(&c, columns / NR, q, NR, k, panel, tile_from_panels(&c, d, q, GQ * NR, k),
+               FOR_VECTORS(exponents_row(c.sum[r][v], r, scale + v * VW, bias + v * VW, lse[r], p + v * VW);),
                (scale += NR, bias += NR, p += NR))
 }
 
-NOINLINE void differences_strip(const sia_gradient *g, int64_t row, int64_t panels, const float *p,
+NOINLINE void differences_strip(const sia_gradient *g, int64_t row, int64_t columns, const float *p,
                                 float *ds) {
     int d = g->head_dim;
     int64_t panel = (int64_t)d * NR;
     const float *d_out = g->d_out + row * NR, *v_t = g->v_t, *scale = g->scale - (g->offset + row);
     const float *delta = g->delta + row;
+    if (columns % NR) {
+        int64_t column = columns - VW;
+        narrow_tile c;
+        narrow_from_panels(&c, d, d_out, GQ * NR, v_t + column * d);
+        FOR_ROWS(differences_row(c.sum[r], r, scale + column, delta[r], p + column, ds + column);)
+    }
+    if (columns < NR) return;
     tile c;
-    TILE_CHAIN(&c, panels, d_out, NR, v_t, panel, tile_from_panels(&c, d, d_out, GQ * NR, v_t),
-               vf shift = vdup(delta[r]);
-               FOR_VECTORS(vf weight = vload(p + r * GK + v * VW) * vload(scale + v * VW - r);
-                           vstore(ds + r * GK + v * VW, (c.sum[r][v] - shift) * weight);),
-               (scale += NR, p += NR, ds += NR))
+    TILE_CHAIN(
+        &c, columns / NR, d_out, NR, v_t, panel, tile_from_panels(&c, d, d_out, GQ * NR, v_t),
+        FOR_VECTORS(differences_row(c.sum[r][v], r, scale + v * VW, delta[r], p + v * VW, ds + v * VW);),
+        (scale += NR, p += NR, ds += NR))
 }
 
 INLINE void exponentials_strip(float *p, int64_t columns) {
@@ -69,11 +91,11 @@ static void gradient_weights(const sia_gradient *g) {
         int64_t last = g->offset + row + MR; /* keys that the last row of the strip sees */
         if (last > g->k_rows) last = g->k_rows;
         if (last <= 0) continue;
-        int64_t panels = (last + NR - 1) / NR;
+        int64_t columns = columns_for(last);
         float *p = g->weights + row * GK, *ds = p + GQ * GK;
-        exponents_strip(g, row, panels, p);
-        exponentials_strip(p, panels * NR);
-        differences_strip(g, row, panels, p, ds);
+        exponents_strip(g, row, columns, p);
+        exponentials_strip(p, columns);
+        differences_strip(g, row, columns, p, ds);
     }
 }
 

@@ -108,7 +108,7 @@ typedef struct strip {
     int64_t row, n;  /* the strip's first row; keys of the block */
     int64_t t;       /* distance of row 0 and column 0 */
     int64_t limit;   /* columns that row 0 sees; each row down sees one more */
-    int64_t columns; /* columns that any row sees, in whole panels */
+    int64_t columns; /* columns_for those that any row sees */
     const float *q, *k, *scale, *bias;
     int64_t q_panel; /* floats from one panel of q to the next */
 } strip;
@@ -120,11 +120,21 @@ INLINE void logits_row(const tile *c, int r, const float *scale, const float *bi
         vstore(out + v * VW, vfma(vload(scale + v * VW - r), c->sum[r][v], vload(bias + v * VW - r)));)
 }
 
+NOINLINE void logits_narrow(const strip *s, float *logits) {
+    int64_t column = s->columns - VW;
+    const float *scale = s->scale - s->t + column, *bias = s->bias - s->t + column;
+    narrow_tile c;
+    narrow_from_panels(&c, s->d, s->q, s->q_panel, s->k + column * s->d);
+    FOR_ROWS(vstore(logits + column + r * BK, vfma(vload(scale - r), c.sum[r], vload(bias - r)));)
+}
+
 NOINLINE void logits_strip(const strip *s, float *logits) {
     const float *q = s->q, *k = s->k, *scale = s->scale - s->t, *bias = s->bias - s->t;
     int d = s->d;
     int64_t k_panel = (int64_t)d * NR, q_panel = s->q_panel;
     tile c;
+    if (s->columns % NR) logits_narrow(s, logits);
+    if (s->columns < NR) return;
     TILE_CHAIN(&c, s->columns / NR, q, NR, k, k_panel, tile_from_panels(&c, d, q, q_panel, k),
                logits_row(&c, r, scale, bias, logits + r * BK), (scale += NR, bias += NR, logits += NR))
 }
@@ -144,8 +154,7 @@ INLINE void mask_strip(const strip *s, float hidden, float *logits) {
 /* In a pass of its own: kept while tiles are finished, the largest would have to be stored for each. */
 INLINE void largest_logits(const float *logits, int64_t columns, vf best[MR]) {
     FOR_ROWS(best[r] = vdup(-INFINITY);)
-    for (int64_t j = 0; j < columns; j += NR)
-        FOR_ROWS(FOR_VECTORS(best[r] = vmax(vload(logits + r * BK + j + v * VW), best[r]);))
+    for (int64_t j = 0; j < columns; j += VW) FOR_ROWS(best[r] = vmax(vload(logits + r * BK + j), best[r]);)
 }
 
 INLINE void values_row(const tile *o, int r, const float *correction, float *out) {
@@ -366,7 +375,7 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     s.limit = s.t + 1;
     if (s.limit + MR - 1 <= 0) return;
     int64_t seen = s.limit + MR - 1 < n ? s.limit + MR - 1 : n;
-    s.columns = (seen + NR - 1) / NR * NR;
+    s.columns = columns_for(seen);
     s.q = softmax->q + row * NR;
     s.q_panel = softmax->q_rows * NR;
     s.k = keys->k + first * s.d;
@@ -429,12 +438,16 @@ static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *l
     float *sums = st.logits;
     for (int64_t i = 0; i < s->rows; i++) {
         float z = vsum(vload(st.sum + i * VW)), inverse = 1 / z, *to = out + i * out_stride;
+        const float *o = st.out + i * st.width;
+        prefetch_row(out, out_stride, i + ROWS_AHEAD, s->rows, s->head_dim);
         sums[i] = z;
-        if (z == 0)
+        if (z == 0) {
             memset(to, 0, sizeof(float) * (size_t)s->head_dim); /* a row without keys */
-        else
-            for (int c = 0; c < s->head_dim; c += 8)
-                store8(to + c, load8(st.out + i * st.width + c) * inverse);
+            continue;
+        }
+        int c = 0;
+        for (; c + VW <= s->head_dim; c += VW) vstore(to + c, vload(o + c) * vdup(inverse));
+        for (; c < s->head_dim; c += 8) store8(to + c, load8(o + c) * inverse);
     }
     for (int64_t i = 0; i < s->rows && s->statistics; i++)
         put_statistics(&st, i, sums[i] == 0, entropy ? entropy + i * stride : NULL,

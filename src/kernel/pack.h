@@ -73,19 +73,20 @@ INLINE const float *row_ready(const sia_rows *x, int64_t i, float *room) {
     return room;
 }
 
-/* Rows lie far apart, where the hardware does not guess what comes next. */
-INLINE void prefetch_row(const sia_rows *x, int64_t i) {
-    if (i >= x->rows) return;
-    for (int c = 0; c < x->head_dim; c += 16) __builtin_prefetch(x->x + i * x->stride + c);
-}
+/* The caller's rows lie far apart, where the hardware does not guess what comes next: row i is asked for before it is
+ * read or written. */
+enum { ROWS_AHEAD = 8 };
 
-enum { ROWS_AHEAD = 12 };
+INLINE void prefetch_row(const float *x, int64_t stride, int64_t i, int64_t rows, int d) {
+    if (i >= rows) return;
+    for (int c = 0; c < d; c += 16) __builtin_prefetch(x + i * stride + c);
+}
 
 static void pack_columns(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows) {
     float room[SIA_MAX_DIM];
     int d = x->head_dim, whole = d / NR * NR;
     for (int64_t i = 0; i < x->rows; i++) {
-        prefetch_row(x, i + ROWS_AHEAD);
+        prefetch_row(x->x, x->stride, i + ROWS_AHEAD, x->rows, d);
         const float *row = row_ready(x, i, room);
         float *to = out + i * NR;
         int c = 0;
@@ -137,7 +138,7 @@ static float pack_keys(const sia_rows *x, float *out) {
     i8 most = {0};
     for (int64_t first = 0; first < rows; first += 8) {
         const float *row[8];
-        for (int i = 0; i < 8; i++) prefetch_row(x, first + 8 + i);
+        for (int i = 0; i < 8; i++) prefetch_row(x->x, x->stride, first + 8 + i, x->rows, d);
         for (int i = 0; i < 8; i++) row[i] = first + i < x->rows ? row_ready(x, first + i, room[i]) : nothing;
         float *panel = out + first / NR * NR * d + first % NR;
         v8 squares[4] = {{0}};
@@ -158,6 +159,7 @@ static void unpack(const sia_rows *shape, const float *x, int64_t width, float c
     for (int64_t i = 0; i < shape->rows; i++) {
         const float *row = x + i * width;
         float *to = out + i * shape->stride;
+        prefetch_row(out, shape->stride, i + ROWS_AHEAD, shape->rows, d);
         float factor = constant * (shape->factor ? shape->factor[i] : 1);
         if (shape->turn && shape->turn->turning)
             turn_row(shape->turn, d, shape->position + i, -1, factor, row, to);

@@ -135,6 +135,34 @@ INLINE void tile_from_panels(tile *c, int d, const float *a, int64_t between, co
     }
 }
 
+/* Of a panel of which no more is seen, the first vector alone: at the diagonal that is half of the panels. The sums are
+ * the same to the last bit. */
+typedef struct narrow_tile {
+    vf sum[MR];
+} narrow_tile;
+
+/* Columns to be computed where the first n are seen: whole panels, and the first vector of one if that is enough. */
+INLINE int64_t columns_for(int64_t n) {
+    int64_t rest = n % NR;
+    return n - rest + (rest == 0 ? 0 : rest <= VW ? VW : NR);
+}
+
+INLINE void narrow_from_panels(narrow_tile *c, int d, const float *a, int64_t between, const float *b) {
+    vf first = vload(b);
+    FOR_ROWS(c->sum[r] = vdup(a[r * NR]) * first; KEEP_IN_REGISTER(c->sum[r]);)
+    for (int k = 1;; k = 0) {
+        int end = d < NR ? d : NR;
+        for (; k < end; k++) {
+            vf x = vload(b + k * NR);
+            FOR_ROWS(vaccumulate(&c->sum[r], vdup(a[r * NR + k]), x);)
+        }
+        d -= NR;
+        if (d <= 0) return;
+        a += between;
+        b += NR * NR;
+    }
+}
+
 /* The diagonal. Row r of the tile meets k < limit + r, within 0 .. most-1: the common part in full rows, then
  * a triangle that touches no number behind the diagonal. So nothing is computed in vain, and a NaN there goes
  * nowhere. */

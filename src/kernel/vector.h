@@ -117,9 +117,9 @@ INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; } /* contracted by the comp
  * 0 from -127 down; NaN stays NaN.
  *
  * x = n + f, n a multiple of a step, |f| at most half of one. Adding EXP2_MAGIC leaves n in the low bits, from
- * where a shift puts it into the exponent. 2^f is a polynomial (minimax in relative error, with the constant
- * term 1, so that 2^0 is 1). At n = -127 the exponent's bits are 0, and so is the product: a weight that
- * underflows is a true 0.
+ * where a shift puts it into the exponent. 2^f - 1 is a polynomial (minimax in the relative error of 2^f), whose
+ * product with 2^n is added to 2^n: so small a number hardly feels its own roundings. At n = -127 the exponent's bits
+ * are 0, and so is the result: a weight that underflows is a true 0.
  *
  * 2^(x - m) for a whole m (exp2_rounded) up to EXP2_FAR goes by what vexp2_reference makes of m, which costs no
  * instruction: it is taken off along with the rounding of x. So f does not depend on m, and another m is another
@@ -142,20 +142,46 @@ INLINE vf vexp2_power(vf x_and_magic) {
 }
 INLINE vf vexp2_fraction(vf f) {
     vf high = vfma(vdup(5.54962218e-2f), f, vdup(2.40257630e-1f));
-    return vfma(vfma(high, f, vdup(6.93147214e-1f)), f, vdup(1.0f));
+    return vfma(high, f, vdup(6.93147214e-1f)) * f;
 }
+#elif defined(__AVX512DQ__) && VW == 16
+/* The same with steps of 1/32 from two registers: degree 2. */
+#    define EXP2_MAGIC 0x1.8p18f
+#    define EXP2_FAR 0x1p16f
+INLINE vf vexp2_power(vf x_and_magic) {
+    const vi low = {0x3f800000, 0x3f7ecd87, 0x3f7daac3, 0x3f7c980f, 0x3f7b95c2, 0x3f7aa43a,
+                    0x3f79c3d3, 0x3f78f4f0, 0x3f7837f0, 0x3f778d3a, 0x3f76f532, 0x3f767043,
+                    0x3f75fed7, 0x3f75a15b, 0x3f75583f, 0x3f7523f6};
+    const vi high = {0x3f7504f3, 0x3f74fbaf, 0x3f7508a4, 0x3f752c4d, 0x3f75672a, 0x3f75b9be,
+                     0x3f76248c, 0x3f76a81e, 0x3f7744fd, 0x3f77fbb8, 0x3f78ccdf, 0x3f79b907,
+                     0x3f7ac0c7, 0x3f7be4ba, 0x3f7d257d, 0x3f7e83b3};
+    vi table = (vi)_mm512_permutex2var_epi32((__m512i)low, (__m512i)x_and_magic, (__m512i)high);
+    return (vf)(table + ((vi)x_and_magic << 18));
+}
+INLINE vf vexp2_fraction(vf f) { return vfma(vdup(2.40226507e-1f), f, vdup(6.93157315e-1f)) * f; }
 #else
 /* Steps of 1, and degree 5, summed in pairs to shorten the chain of dependent instructions. */
 #    define EXP2_MAGIC (0x1.8p23f + 127.0f)
 #    define EXP2_FAR 0x1p20f
 INLINE vf vexp2_power(vf x_and_magic) { return (vf)((vi)x_and_magic << 23); }
 INLINE vf vexp2_fraction(vf f) {
-    vf ff = f * f, a = vfma(vdup(6.93147004e-1f), f, vdup(1.0f));
+    vf ff = f * f, a = vdup(6.93147004e-1f) * f;
     vf b = vfma(vdup(5.55073358e-2f), f, vdup(2.40222424e-1f));
     vf c = vfma(vdup(1.32647273e-3f), f, vdup(9.67151299e-3f));
     return vfma(vfma(c, ff, b), ff, a);
 }
 #endif
+
+/* What x has beside n, given the sum of x and magic. */
+INLINE vf vexp2_rest(vf x, vf x_and_magic, vf magic) {
+#if defined(__AVX512DQ__) && VW == 16
+    (void)x_and_magic, (void)magic;
+    return (vf)_mm512_reduce_ps((__m512)x,
+                                5 << 4); /* x less the nearest multiple of 2^-5, by one instruction */
+#else
+    return x - (x_and_magic - magic);
+#endif
+}
 
 /* The nearest whole number, as long as that is of use: up to 2^22. */
 INLINE float exp2_rounded(float m) { return fabsf(m) < 0x1p22f ? (m + 0x1.8p23f) - 0x1.8p23f : m; }
@@ -165,7 +191,8 @@ INLINE vf vexp2(vf x) {
     vexp2_from zero = vexp2_reference(vzero());
     x = vmax(zero.low, x);
     vf n = x + zero.magic;
-    return vexp2_fraction(x - (n - zero.magic)) * vexp2_power(n);
+    vf power = vexp2_power(n);
+    return vfma(vexp2_fraction(vexp2_rest(x, n, zero.magic)), power, power);
 }
 
 /* x = 2^(x - m), y = 2^(y - n) for exponents between -126 and 127, step by step: each is a chain of instructions
@@ -173,7 +200,7 @@ INLINE vf vexp2(vf x) {
  * ahead. */
 INLINE void vexp2_two_near(vf *x, vexp2_from m, vf *y, vexp2_from n) {
     vf a_whole = *x + m.magic, b_whole = *y + n.magic;
-    vf a = *x - (a_whole - m.magic), b = *y - (b_whole - n.magic);
+    vf a = vexp2_rest(*x, a_whole, m.magic), b = vexp2_rest(*y, b_whole, n.magic);
     KEEP_IN_REGISTER(a);
     KEEP_IN_REGISTER(b);
     vf a_power = vexp2_power(a_whole), b_power = vexp2_power(b_whole);
@@ -183,8 +210,8 @@ INLINE void vexp2_two_near(vf *x, vexp2_from m, vf *y, vexp2_from n) {
     b = vexp2_fraction(b);
     KEEP_IN_REGISTER(a);
     KEEP_IN_REGISTER(b);
-    *x = a * a_power;
-    *y = b * b_power;
+    *x = vfma(a, a_power, a_power);
+    *y = vfma(b, b_power, b_power);
 }
 
 /* The same for all that vexp2 takes. */

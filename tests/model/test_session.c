@@ -56,7 +56,7 @@ static void against_reference(void **state) {
         sia_type type;
         const char *name;
         double bound;
-    } types[] = {{SIA_F32, "f32", 5e-6}, {SIA_F16, "f16", 3e-3}, {SIA_I8, "int8", 6e-2}};
+    } types[] = {{SIA_F32, "f32", 1e-5}, {SIA_F16, "f16", 3e-3}, {SIA_I8, "int8", 6e-2}};
     const int pieces[] = {LENGTH, 33, 7, 1};
     for (const char *const *scheme = sia_scheme_list(); *scheme; scheme++) {
         sia_model *m = model_of(*scheme, 2);
