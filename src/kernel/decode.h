@@ -15,8 +15,8 @@
  * with the query, and with the weights of a block, are summed in integers, both rounded to 16 bits of their
  * largest: what that rounding loses is a hundredth of what the bytes lost already.
  *
- * A block is read from its start to its end, without prefetching by hand: the hardware runs ahead best of what
- * it can foresee. How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
+ * A block is read from its start to its end, which the hardware can foresee, and is asked for by hand where that helps
+ * (read_ahead). How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
  * memory holds one, and so does each number of a query. So one to three queries go over two blocks at a time,
  * in two long streams that are far from each other: both share the numbers of a query. int8 is bound by its
  * instructions, and four queries have too many sums; they take one block after the other (docs/speed.md). */
@@ -197,16 +197,20 @@ static void cache_read(sia_type type, int d, const void *block, float *k, float 
 /* part[s][r] = the sum over i < n, a multiple of 4, of a[s][r][i] times row i of panel[s]. There is room for
  * four sums: where blocks and rows are fewer, each has several, so that a multiply-add does not wait for the
  * one before. */
-INLINE void panel_times(sia_type type, int blocks, int rows, const void *const panel[2], int64_t n,
-                        const float *const a[2], int64_t a_stride, vf part[2][4][NV]) {
+INLINE void panel_times(sia_type type, int blocks, int rows, const void *const panel[2], int64_t ahead,
+                        int64_t n, const float *const a[2], int64_t a_stride, vf part[2][4][NV]) {
     vf sum[4][2][4][NV] = {0};
     int split = 4 / (blocks * rows);
+    int64_t row_bytes = NR * type_bytes(type);
     for (int64_t four = 0; four < n; four += 4)
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
             FOR_BLOCKS(if (s < blocks) {
                 vf x[NV];
                 FOR_VECTORS(x[v] = load_row(type, panel[s], four + i, v);)
+                if (ahead && i * row_bytes % 64 == 0)
+                    prefetch_bytes((const char *)panel[s] + (four + i) * row_bytes, ahead / blocks,
+                                   row_bytes);
                 FOUR_ROWS(
                     0, if (r < rows) {
                         vf y = vdup(a[s][r * a_stride + four + i]);
@@ -255,12 +259,14 @@ INLINE void numbers_to_16(const float *x, int64_t n, numbers16 *out) {
 }
 
 /* The same for the bytes of one panel, times the scale of the numbers, before that of the bytes. */
-INLINE void panel_times_i8(int rows, const int8_t *panel, int64_t n, const numbers16 *a, vf part[4][NV]) {
+INLINE void panel_times_i8(int rows, const int8_t *panel, int64_t ahead, int64_t n, const numbers16 *a,
+                           vf part[4][NV]) {
     vi sum[2][4][NV];
     int split = rows < 4 ? 2 : 1;
     FOUR_ROWS(0, FOR_VECTORS(sum[0][r][v] = sum[1][r][v] = (vi){0};))
     for (int64_t four = 0; four < n; four += 4, panel += 4 * NR) {
         vi even[NV], odd[NV];
+        if (ahead) prefetch_bytes(panel, ahead, 4 * NR);
         FOR_VECTORS({
             vi bytes = vload_bytes(panel + v * VW * 4);
             even[v] = vbytes_even(bytes);
@@ -298,6 +304,7 @@ typedef struct decoding {
     const void *block[2];
     const float *scale[2][4], *bias[2][4]; /* of each block and row, at its first key */
     int64_t n;                             /* keys of a block: CB if there are two */
+    int64_t ahead;                         /* read_ahead() */
     int64_t sees[4];                       /* keys of a single block that the row sees; of two, all */
     float weight[2][4][CB];                /* logits at first */
     vf best[4];
@@ -324,9 +331,9 @@ INLINE void decode_keys(sia_type type, int blocks, int rows, decoding *b, const 
         const void *panel[2];
         for (int s = 0; s < blocks; s++) panel[s] = key_panel(type, d, b->block[s], j);
         if (type == SIA_I8)
-            panel_times_i8(rows, panel[0], d, q16, part[0]);
+            panel_times_i8(rows, panel[0], b->ahead, d, q16, part[0]);
         else
-            panel_times(type, blocks, rows, panel, d, same, d, part);
+            panel_times(type, blocks, rows, panel, b->ahead, d, same, d, part);
         for (int s = 0; s < blocks; s++)
             for (int r = 0; r < rows; r++)
                 decode_logits(b, s, r, j, type == SIA_I8 ? key_scales(d, panel[s]) : NULL, part[s][r]);
@@ -378,9 +385,9 @@ INLINE void decode_values(sia_type type, int blocks, int rows, const decoding *b
         for (int s = 0; s < blocks; s++)
             panel[s] = values_of(type, b->q->head_dim, b->block[s]) + c * CB * type_bytes(type);
         if (type == SIA_I8)
-            panel_times_i8(rows, panel[0], keys, w16, part[0]);
+            panel_times_i8(rows, panel[0], b->ahead, keys, w16, part[0]);
         else
-            panel_times(type, blocks, rows, panel, keys, weights, CB, part);
+            panel_times(type, blocks, rows, panel, b->ahead, keys, weights, CB, part);
         for (int r = 0; r < rows; r++)
             FOR_VECTORS({
                 float *o = out + r * width + c + v * VW;
@@ -397,6 +404,7 @@ INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode 
     decoding b; /* field by field: an initializer would set 8 KiB of weights to 0 for each block */
     b.q = q;
     b.row = row;
+    b.ahead = read_ahead();
     b.n = blocks == 2 || left > CB ? CB : left;
     float *out = q->out + row * width, correction[4];
     for (int r = 0; r < rows; r++) {

@@ -21,12 +21,15 @@ NOINLINE double fma_peak(int64_t rounds) {
     return (double)rounds * MR * NV * VW * 2;
 }
 
-/* Four streams at once, and no prefetching by hand: one stream is a tenth slower, prefetching a fifth. */
+/* Four streams at once, asked for by hand only where that is faster: a roof must not be too low. On AMD's processors one
+ * stream is a tenth slower, and asking a fifth; on Intel's it is 6 % faster. */
 NOINLINE float read_memory(const float *x, int64_t floats) {
     vf sum[8] = {0};
-    int64_t quarter = floats / 4;
-    for (int64_t i = 0; i + 2 * VW <= quarter; i += 2 * VW)
+    int64_t quarter = floats / 4, ahead = read_ahead() / 4;
+    for (int64_t i = 0; i + 2 * VW <= quarter; i += 2 * VW) {
+        for (int j = 0; j < 4 && ahead; j++) prefetch_bytes(x + j * quarter + i, ahead, 2 * VW * 4);
         for (int j = 0; j < 8; j++) sum[j] += vload(x + j / 2 * quarter + i + j % 2 * VW);
+    }
     for (int j = 1; j < 8; j++) sum[0] += sum[j];
     return vsum(sum[0]);
 }
