@@ -4,6 +4,7 @@
 
     python3 tests/mutate.py --build build/release              200 mutants, drawn by the seed
     python3 tests/mutate.py --build build/release --try 17     one of them again, with the output of the tests
+    SIA_TEST_ISA=avx512 python3 tests/mutate.py ...            of another instruction set than AVX2
 
 The source tree is not touched: a changed copy lies in a folder that the compiler looks into first. Only the one
 file is compiled (-O1, one instruction set; of a kernel's header, a table that takes the functions of that header
@@ -16,7 +17,7 @@ test could see: those are listed, with the reason, in tests/mutants.txt, and rep
 import argparse, hashlib, json, os, random, re, resource, shlex, shutil, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ISA = "avx2"
+ISA = os.environ.get("SIA_TEST_ISA", "avx2")
 KERNEL_UNIT = f"src/kernel/isa_{ISA}.c"
 
 # The functions of the kernels' table that a header holds; what all are made of is not here: all are taken.
@@ -54,7 +55,7 @@ TARGETS = {
 }
 
 # Hints to the processor: they change the speed alone.
-HINTS = re.compile(r"__builtin_prefetch|prefetch_row|_AHEAD|AHEAD_|enum \{ LINES")
+HINTS = re.compile(r"__builtin_prefetch|prefetch_row|prefetch_bytes|read_ahead|\bahead\b|_AHEAD|AHEAD_|enum \{ LINES")
 
 # ---------------------------------------------------------------------------------------------------- mutants
 

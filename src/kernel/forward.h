@@ -397,9 +397,10 @@ static void softmax_strip(const sia_softmax *softmax, const state *st, const sia
     *begun = 1;
 }
 
-/* Keys in a block: its keys and values together take a quarter of a second-level cache of 512 KiB. */
+/* Keys in a block: its keys and values together take a quarter of the second-level cache, which has 512 KiB, or 1 MiB
+ * on nearly all processors with AVX-512. */
 INLINE int64_t block_keys(int64_t width) {
-    int64_t keys = 65536 / (int64_t)sizeof(float) / width / NR * NR;
+    int64_t keys = (VW == 16 ? 131072 : 65536) / (int64_t)sizeof(float) / width / NR * NR;
     return keys < NR ? NR : keys < BK ? keys : BK;
 }
 
