@@ -55,7 +55,7 @@ TARGETS = {
 }
 
 # Hints to the processor: they change the speed alone.
-HINTS = re.compile(r"__builtin_prefetch|prefetch_row|prefetch_bytes|read_ahead|\bahead\b|_AHEAD|AHEAD_|enum \{ LINES")
+HINTS = re.compile(r"__builtin_prefetch|__builtin_cpu_is|prefetch_row|prefetch_bytes|read_ahead|\bahead\b|_AHEAD|AHEAD_|enum \{ LINES")
 
 # ---------------------------------------------------------------------------------------------------- mutants
 

@@ -34,8 +34,8 @@ static void *open_library(text **core) {
     return library;
 }
 
-/* A processor that is newer than OpenBLAS it takes for the oldest that it knows. Then it is told which instructions
- * there are; a roof to compare with must not be too low. */
+/* A processor that is newer than OpenBLAS it takes for the oldest that it knows. Then it is told to use the instructions
+ * that our kernels use: a roof to compare with must not be too low. */
 static const char *better_core(const char *core) {
     if (strcmp(core, "Prescott") != 0 || getenv("OPENBLAS_CORETYPE")) return NULL;
     const char *kernels = sia_kernel_get()->name;

@@ -11,8 +11,8 @@
  * by far. No weight is above 1, so the exponent is taken to be at most 0.
  *
  * scale carries log2(e) / sqrt(d); the caller multiplies dq and dk by ln 2 at the end. Entries behind the
- * diagonal hold numbers without meaning, and nothing reads them: every product below stops at the diagonal.
- */
+ * diagonal hold numbers without meaning, and nothing reads them: every product below stops at the diagonal. Behind the
+ * last key they are read for the rows of dk and dv that fill up its tile, which nobody reads. */
 #ifndef SIA_KERNEL_BACKWARD_H
 #define SIA_KERNEL_BACKWARD_H
 
@@ -26,8 +26,7 @@ static size_t gradient_floats(void) { return 2 * GQ * GK; }
 
 INLINE int64_t padded_dim(const sia_gradient *g) { return (g->head_dim + NR - 1) / NR * NR; }
 
-/* For MR queries and `columns` keys: exponents of the weights; from dp and the weights, ds. Row r of one vector of
- * each, from the sum of its products. */
+/* A vector of row r of a strip of MR queries, from its sums: exponents of the weights; from dp and the weights, ds. */
 INLINE void exponents_row(vf sum, int r, const float *scale, const float *bias, float lse, float *p) {
     vf l = vfma(vload(scale - r), sum, vload(bias - r));
     vstore(p + r * GK, vmin(vzero(), l - vdup(lse)));

@@ -113,11 +113,10 @@ typedef struct strip {
     int64_t q_panel; /* floats from one panel of q to the next */
 } strip;
 
-/* Row r of a tile of logits. scale and bias point at the distance of row 0 and the tile's first key; a row
- * down is one distance more, an element less. */
-INLINE void logits_row(const tile *c, int r, const float *scale, const float *bias, float *out) {
-    FOR_VECTORS(
-        vstore(out + v * VW, vfma(vload(scale + v * VW - r), c->sum[r][v], vload(bias + v * VW - r)));)
+/* A vector of row r of a tile of logits, from its sums. scale, bias and out point at the distance of row 0 and the
+ * vector's first key; a row down is one distance more, an element less. */
+INLINE void logits_row(vf sum, int r, const float *scale, const float *bias, float *out) {
+    vstore(out + r * BK, vfma(vload(scale - r), sum, vload(bias - r)));
 }
 
 NOINLINE void logits_narrow(const strip *s, float *logits) {
@@ -125,7 +124,7 @@ NOINLINE void logits_narrow(const strip *s, float *logits) {
     const float *scale = s->scale - s->t + column, *bias = s->bias - s->t + column;
     narrow_tile c;
     narrow_from_panels(&c, s->d, s->q, s->q_panel, s->k + column * s->d);
-    FOR_ROWS(vstore(logits + column + r * BK, vfma(vload(scale - r), c.sum[r], vload(bias - r)));)
+    FOR_ROWS(logits_row(c.sum[r], r, scale, bias, logits + column);)
 }
 
 NOINLINE void logits_strip(const strip *s, float *logits) {
@@ -136,7 +135,8 @@ NOINLINE void logits_strip(const strip *s, float *logits) {
     if (s->columns % NR) logits_narrow(s, logits);
     if (s->columns < NR) return;
     TILE_CHAIN(&c, s->columns / NR, q, NR, k, k_panel, tile_from_panels(&c, d, q, q_panel, k),
-               logits_row(&c, r, scale, bias, logits + r * BK), (scale += NR, bias += NR, logits += NR))
+               FOR_VECTORS(logits_row(c.sum[r][v], r, scale + v * VW, bias + v * VW, logits + v * VW);),
+               (scale += NR, bias += NR, logits += NR))
 }
 
 /* `hidden` where a row does not see. */

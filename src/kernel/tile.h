@@ -147,6 +147,7 @@ INLINE int64_t columns_for(int64_t n) {
     return n - rest + (rest == 0 ? 0 : rest <= VW ? VW : NR);
 }
 
+/* From panels, over all k < d. */
 INLINE void narrow_from_panels(narrow_tile *c, int d, const float *a, int64_t between, const float *b) {
     vf first = vload(b);
     FOR_ROWS(c->sum[r] = vdup(a[r * NR]) * first; KEEP_IN_REGISTER(c->sum[r]);)

@@ -81,12 +81,17 @@ static const extreme extremes[] = {
     {"equal logits of -1e30", 2e15f, -2e15f, -2e15f, 1},
     {"logits of 5e37", 1.5e19f, -1.5e19f, 1.5e19f, 1},
     {"logits of 1e8", 2e4f, -2e4f, 2e4f, 1},
-    /* Around 2^18 to the base 2, beyond which exponentials are taken in another way. */
+    /* Around 2^16 (AVX-512), 2^18 (AVX2) and 2^20 (others) to the base 2, beyond which exponentials are taken in
+       another way. */
+    {"logits of 4.53e4 and 4.56e4", 1024, 177, 178, 1},
+    {"logits of -4.53e4 and -4.56e4", 1024, -178, -177, 1},
     {"equal logits of 1.80e5", 1024, 704, 704, 1},
     {"equal logits of 1.83e5", 1024, 715, 715, 1},
     {"equal logits of -1.83e5", 1024, -715, -715, 1},
     {"logits of 1.80e5 and 1.83e5", 1024, 704, 715, 1},
     {"logits of -1.80e5 and -1.83e5", 1024, -715, -704, 1},
+    {"logits of 7.26e5 and 7.28e5", 1024, 2838, 2842, 1},
+    {"logits of -7.26e5 and -7.28e5", 1024, -2842, -2838, 1},
     /* 2^126 and 2^-126, up to which exponentials need no largest logit, and beyond. Weights of that size leave no room
        for these values. */
     {"equal logits of 87.2", 16, 21.8125f, 21.8125f, 1e28f},
