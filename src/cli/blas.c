@@ -37,7 +37,7 @@ static void *open_library(text **core) {
 /* A processor that is newer than OpenBLAS it takes for the oldest that it knows. Then it is told to use the instructions
  * that our kernels use: a roof to compare with must not be too low. */
 static const char *better_core(const char *core) {
-    if (strcmp(core, "Prescott") != 0 || getenv("OPENBLAS_CORETYPE")) return NULL;
+    if (strcmp(core, "Prescott") != 0) return NULL;
     const char *kernels = sia_kernel_get()->name;
     return strcmp(kernels, "avx512") == 0 ? "SkylakeX" : strcmp(kernels, "avx2") == 0 ? "Haswell" : NULL;
 }
@@ -48,7 +48,7 @@ static bool load(cli_blas *blas) {
     text *core;
     void *library = open_library(&core);
     const char *better = core ? better_core(core()) : NULL;
-    if (better && setenv("OPENBLAS_CORETYPE", better, 1) == 0) {
+    if (better && setenv("OPENBLAS_CORETYPE", better, 0) == 0) { /* a person's own choice stays */
         dlclose(library);
         library = open_library(&core);
     }
