@@ -139,8 +139,8 @@ INLINE vf vfma(vf a, vf b, vf c) { return a * b + c; } /* contracted by the comp
  *
  * 2^(x - m) for a whole m (exp2_rounded) up to EXP2_FAR goes by what vexp2_reference makes of m, which costs no
  * instruction: it is taken off along with the rounding of x. So f does not depend on m, and another m is another
- * power of two, exactly: as long as the result is a normal number, so are all steps on the way to it. (A sum of two
- * products with 2^n by two roundings, without an FMA, would not be: the smaller one may be below them.)
+ * power of two, exactly, as long as the result is a normal number. (2^n + 2^n (2^f - 1) without an FMA would not be:
+ * where 2^n is near the smallest normal number, the product is below it and loses bits.)
  *
  *     vexp2_power      2^n, from the sum of x and EXP2_MAGIC
  *     vexp2_rest       f, from x and that sum
