@@ -18,7 +18,7 @@
 
 enum {
     LARGEST_CHUNK = 16,          /* blocks: 4096 positions */
-    STRETCH = 2 * LARGEST_CHUNK, /* blocks in a decode task, which reads its halves side by side (decode.h) */
+    STRETCH = 2 * LARGEST_CHUNK, /* blocks in a decode task, which reads its parts side by side (decode.h) */
 };
 
 typedef struct chunk {
@@ -213,6 +213,7 @@ static void decode_task(void *context, int64_t task, int worker) {
     int64_t left = c->length - first, most = (int64_t)STRETCH * SIA_CACHE_BLOCK;
     sia_decode d = {.head_dim = c->a->config.head_dim,
                     .rows = (int)rows,
+                    .streams = sia_decode_streams(c->type, rows),
                     .q = t->turned + kv_head * rows * c->a->config.head_dim,
                     .scale = scale,
                     .bias = bias,

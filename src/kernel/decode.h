@@ -17,9 +17,9 @@
  *
  * A block is read from its start to its end, which the hardware can foresee, and is asked for by hand where that helps
  * (read_ahead). How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
- * memory holds one, and so does each number of a query. So one to three queries go over two blocks at a time,
- * in two long streams that are far from each other: both share the numbers of a query. int8 is bound by its
- * instructions, and four queries have too many sums; they take one block after the other (docs/speed.md). */
+ * memory holds one, and so does each number of a query. So one to three queries go over several blocks at a time,
+ * in long streams that are far from each other and share the numbers of a query. How many is for the processor to say
+ * (sia_decode_streams); four queries have too many sums, and take one block after the other (docs/speed.md). */
 #ifndef SIA_KERNEL_DECODE_H
 #define SIA_KERNEL_DECODE_H
 
@@ -190,40 +190,48 @@ static void cache_read(sia_type type, int d, const void *block, float *k, float 
         cache_read_type(SIA_F32, d, block, k, v);
 }
 
-/* Statements for block s of two, written out as in tile.h. */
-#define FOR_BLOCKS(...) \
-    { WITH(s, 0, __VA_ARGS__) WITH(s, 1, __VA_ARGS__) }
+/* `rows` (1, 2 or 4) queries and `blocks` (1, 2 or 4) blocks meet in slots, one for each block and row: there are
+ * never more than four. */
+enum { SLOTS = 4 };
+#define SLOT(s, r) ((s)*rows + (r))
 
-/* part[s][r] = the sum over i < n, a multiple of 4, of a[s][r][i] times row i of panel[s]. There is room for
- * four sums: where blocks and rows are fewer, each has several, so that a multiply-add does not wait for the
- * one before. */
-INLINE void panel_times(sia_type type, int blocks, int rows, const void *const panel[2], int64_t ahead,
-                        int64_t n, const float *const a[2], int64_t a_stride, vf part[2][4][NV]) {
-    vf sum[4][2][4][NV] = {0};
-    int split = 4 / (blocks * rows);
+/* Statements for each block s, and for each of its rows r, written out as in tile.h. */
+#define FOR_BLOCKS(...)                                                                 \
+    {                                                                                   \
+        WITH(s, 0, if (s < blocks) __VA_ARGS__)                                         \
+        WITH(s, 1, if (s < blocks) __VA_ARGS__)                                         \
+        WITH(s, 2, if (s < blocks) __VA_ARGS__) WITH(s, 3, if (s < blocks) __VA_ARGS__) \
+    }
+#define FOR_ROWS_OF_BLOCK(...) \
+    { FOUR_ROWS(0, if (r < rows) __VA_ARGS__) }
+
+/* part[slot] = the sum over i < n, a multiple of 4, of a[slot][i] times row i of the block's panel. Where slots are few,
+ * each has several sums, so that a multiply-add does not wait for the one before. */
+INLINE void panel_times(sia_type type, int blocks, int rows, const void *const panel[SLOTS], int64_t ahead,
+                        int64_t n, const float *const a[SLOTS], vf part[SLOTS][NV]) {
+    vf sum[SLOTS][SLOTS][NV] = {0};
+    int split = SLOTS / (blocks * rows);
     int64_t row_bytes = NR * type_bytes(type);
     for (int64_t four = 0; four < n; four += 4)
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
-            FOR_BLOCKS(if (s < blocks) {
+            FOR_BLOCKS({
                 vf x[NV];
                 FOR_VECTORS(x[v] = load_row(type, panel[s], four + i, v);)
                 if (ahead && i * row_bytes % 64 == 0)
                     prefetch_bytes((const char *)panel[s] + (four + i) * row_bytes, ahead / blocks,
                                    row_bytes);
-                FOUR_ROWS(
-                    0, if (r < rows) {
-                        vf y = vdup(a[s][r * a_stride + four + i]);
-                        FOR_VECTORS(sum[i & (split - 1)][s][r][v] =
-                                        vfma(y, x[v], sum[i & (split - 1)][s][r][v]);)
-                    })
+                FOR_ROWS_OF_BLOCK({
+                    vf y = vdup(a[SLOT(s, r)][four + i]);
+                    FOR_VECTORS(sum[i & (split - 1)][SLOT(s, r)][v] =
+                                    vfma(y, x[v], sum[i & (split - 1)][SLOT(s, r)][v]);)
+                })
             })
-    for (int s = 0; s < blocks; s++)
-        for (int r = 0; r < rows; r++)
-            FOR_VECTORS({
-                part[s][r][v] = sum[0][s][r][v];
-                for (int i = 1; i < split; i++) part[s][r][v] += sum[i][s][r][v];
-            })
+    for (int slot = 0; slot < blocks * rows; slot++)
+        FOR_VECTORS({
+            part[slot][v] = sum[0][slot][v];
+            for (int i = 1; i < split; i++) part[slot][v] += sum[i][slot][v];
+        })
 }
 
 /* Numbers that bytes are multiplied with, in 16 bits: pair[i] of every four holds the numbers i and i + 2 for
@@ -258,33 +266,35 @@ INLINE void numbers_to_16(const float *x, int64_t n, numbers16 *out) {
     }
 }
 
-/* The same for the bytes of one panel, times the scale of the numbers, before that of the bytes. */
-INLINE void panel_times_i8(int rows, const int8_t *panel, int64_t ahead, int64_t n, const numbers16 *a,
-                           vf part[4][NV]) {
-    vi sum[2][4][NV];
-    int split = rows < 4 ? 2 : 1;
-    FOUR_ROWS(0, FOR_VECTORS(sum[0][r][v] = sum[1][r][v] = (vi){0};))
-    for (int64_t four = 0; four < n; four += 4, panel += 4 * NR) {
-        vi even[NV], odd[NV];
-        if (ahead) prefetch_bytes(panel, ahead, 4 * NR);
-        FOR_VECTORS({
-            vi bytes = vload_bytes(panel + v * VW * 4);
-            even[v] = vbytes_even(bytes);
-            odd[v] = vbytes_odd(bytes);
-        })
-        FOUR_ROWS(
-            0, if (r < rows) {
-                vi x = (vi){0} + a[r].pair[four], y = (vi){0} + a[r].pair[four + 1];
+/* The same for bytes, times the scale of the numbers, before that of the bytes. */
+INLINE void panel_times_i8(int blocks, int rows, const void *const panel[SLOTS], int64_t ahead, int64_t n,
+                           const numbers16 *const a[SLOTS], vf part[SLOTS][NV]) {
+    vi sum[2][SLOTS][NV] = {0};
+    int split = blocks * rows < SLOTS ? 2 : 1;
+    for (int64_t four = 0; four < n; four += 4)
+        FOR_BLOCKS({
+            const int8_t *bytes = (const int8_t *)panel[s] + four * NR;
+            vi even[NV], odd[NV];
+            if (ahead) prefetch_bytes(bytes, ahead / blocks, 4 * NR);
+            FOR_VECTORS({
+                vi lanes = vload_bytes(bytes + v * VW * 4);
+                even[v] = vbytes_even(lanes);
+                odd[v] = vbytes_odd(lanes);
+            })
+            FOR_ROWS_OF_BLOCK({
+                const int32_t *pair = a[SLOT(s, r)]->pair + four;
+                vi x = (vi){0} + pair[0], y = (vi){0} + pair[1];
                 FOR_VECTORS({
-                    sum[0][r][v] += vdot16(even[v], x);
-                    sum[split - 1][r][v] += vdot16(odd[v], y);
+                    sum[0][SLOT(s, r)][v] += vdot16(even[v], x);
+                    sum[split - 1][SLOT(s, r)][v] += vdot16(odd[v], y);
                 })
             })
-    }
-    FOUR_ROWS(0, if (r < rows) FOR_VECTORS({
-                  vi both = split > 1 ? sum[0][r][v] + sum[1][r][v] : sum[0][r][v];
-                  part[r][v] = __builtin_convertvector(both, vf) * vdup(a[r].scale);
-              }))
+        })
+    for (int slot = 0; slot < blocks * rows; slot++)
+        FOR_VECTORS({
+            vi both = split > 1 ? sum[0][slot][v] + sum[1][slot][v] : sum[0][slot][v];
+            part[slot][v] = __builtin_convertvector(both, vf) * vdup(a[slot]->scale);
+        })
 }
 
 /* One row of v, for the few keys at the end that not all queries see. */
@@ -297,59 +307,66 @@ INLINE float one_value(sia_type type, const void *values, int row, int c) {
     return ((const int8_t *)values)[value_place_i8(row, c)];
 }
 
-/* What decode_blocks works on: `rows` (1, 2 or 4) queries from `row` on, and one or two blocks. */
+/* What decode_blocks works on: `rows` queries from `row` on, and one or more blocks. */
 typedef struct decoding {
     const sia_decode *q;
     int row;
-    const void *block[2];
-    const float *scale[2][4], *bias[2][4]; /* of each block and row, at its first key */
-    int64_t n;                             /* keys of a block: CB if there are two */
-    int64_t ahead;                         /* read_ahead() */
-    int64_t sees[4];                       /* keys of a single block that the row sees; of two, all */
-    float weight[2][4][CB];                /* logits at first */
-    vf best[4];
+    const void *block[SLOTS];
+    const float *scale[SLOTS], *bias[SLOTS]; /* of each slot, at the block's first key */
+    int64_t n;                               /* keys of a block: CB if there are several */
+    int64_t ahead;                           /* read_ahead() */
+    int64_t sees[SLOTS];                     /* keys of a single block that the row sees; of several, all */
+    float weight[SLOTS][CB];                 /* logits at first */
+    vf best[SLOTS];                          /* of each row */
 } decoding;
 
-/* The logits of row r for NR keys of block s from j on, from their products with the query; keys that the row
- * does not see are masked later. `scales` of int8 keys, or NULL. */
-INLINE void decode_logits(decoding *b, int s, int r, int64_t j, const float *scales, const vf part[NV]) {
-    const float *scale = b->scale[s][r] + j, *bias = b->bias[s][r] + j;
+/* The logits of a slot for NR keys from j on, from their products with the query; keys that the row does not see are
+ * masked later. `scales` of int8 keys, or NULL. */
+INLINE void decode_logits(decoding *b, int slot, int r, int64_t j, const float *scales, const vf part[NV]) {
+    const float *scale = b->scale[slot] + j, *bias = b->bias[slot] + j;
     FOR_VECTORS({
         vf l = part[v];
         if (scales) l *= vload(scales + v * VW);
         l = vfma(vload(scale + v * VW), l, vload(bias + v * VW));
-        vstore(b->weight[s][r] + j + v * VW, l);
+        vstore(b->weight[slot] + j + v * VW, l);
         b->best[r] = vmax(l, b->best[r]);
     })
 }
 
 INLINE void decode_keys(sia_type type, int blocks, int rows, decoding *b, const numbers16 *q16) {
     int d = b->q->head_dim;
-    const float *q = b->q->q + b->row * d, *const same[2] = {q, q};
+    const float *q[SLOTS];
+    const numbers16 *in_16[SLOTS];
+    for (int s = 0; s < blocks; s++)
+        for (int r = 0; r < rows; r++) {
+            q[SLOT(s, r)] = b->q->q + (b->row + r) * d;
+            in_16[SLOT(s, r)] = q16 + r;
+        }
     for (int64_t j = 0; j < b->n; j += NR) {
-        vf part[2][4][NV];
-        const void *panel[2];
+        vf part[SLOTS][NV];
+        const void *panel[SLOTS];
         for (int s = 0; s < blocks; s++) panel[s] = key_panel(type, d, b->block[s], j);
         if (type == SIA_I8)
-            panel_times_i8(rows, panel[0], b->ahead, d, q16, part[0]);
+            panel_times_i8(blocks, rows, panel, b->ahead, d, in_16, part);
         else
-            panel_times(type, blocks, rows, panel, b->ahead, d, same, d, part);
+            panel_times(type, blocks, rows, panel, b->ahead, d, q, part);
         for (int s = 0; s < blocks; s++)
             for (int r = 0; r < rows; r++)
-                decode_logits(b, s, r, j, type == SIA_I8 ? key_scales(d, panel[s]) : NULL, part[s][r]);
+                decode_logits(b, SLOT(s, r), r, j, type == SIA_I8 ? key_scales(d, panel[s]) : NULL,
+                              part[SLOT(s, r)]);
     }
 }
 
 /* Minus infinity for the keys of a single block that row r does not see. */
 INLINE void mask_logits(decoding *b, int r) {
-    float *logits = b->weight[0][r];
+    float *logits = b->weight[r];
     for (int64_t j = b->sees[r]; j < CB; j++) logits[j] = -INFINITY;
     b->best[r] = vdup(-INFINITY);
     for (int64_t j = 0; j < b->sees[r]; j += VW) b->best[r] = vmax(vload(logits + j), b->best[r]);
 }
 
 /* Logits to weights: the new maximum of row r, the sum; returns what the old sums must be multiplied by. */
-INLINE float decode_weights(sia_type type, int blocks, decoding *b, int r) {
+INLINE float decode_weights(sia_type type, int blocks, int rows, decoding *b, int r) {
     if (blocks == 1 && b->sees[r] < CB) mask_logits(b, r);
     float *max = b->q->max + b->row + r, *sum = b->q->sum + b->row + r, before = *max,
           most = vmaximum(b->best[r]);
@@ -357,7 +374,7 @@ INLINE float decode_weights(sia_type type, int blocks, decoding *b, int r) {
     vexp2_from zero = vexp2_reference(vzero());
     vf z = vzero(), m = vdup(*max);
     for (int s = 0; s < blocks; s++) {
-        float *w = b->weight[s][r];
+        float *w = b->weight[SLOT(s, r)];
         const float *scales = type == SIA_I8 ? value_scales(b->q->head_dim, b->block[s]) : NULL;
         for (int64_t j = 0; j < b->n; j += 2 * VW) { /* logits are there in whole panels */
             vf p[2] = {vload(w + j) - m, vload(w + j + VW) - m};
@@ -376,22 +393,28 @@ INLINE float decode_weights(sia_type type, int blocks, decoding *b, int r) {
 INLINE void decode_values(sia_type type, int blocks, int rows, const decoding *b, int64_t keys,
                           const float *correction, float *out) {
     int64_t width = width_of(b->q->head_dim);
-    const float *const weights[2] = {b->weight[0][0], b->weight[1][0]};
-    numbers16 w16[4];
-    for (int r = 0; r < rows && type == SIA_I8; r++) numbers_to_16(weights[0] + r * CB, keys, &w16[r]);
+    const float *weights[SLOTS];
+    numbers16 w16[SLOTS];
+    const numbers16 *in_16[SLOTS];
+    for (int slot = 0; slot < blocks * rows; slot++) {
+        weights[slot] = b->weight[slot];
+        in_16[slot] = &w16[slot];
+        if (type == SIA_I8) numbers_to_16(weights[slot], keys, &w16[slot]);
+    }
     for (int64_t c = 0; c < width; c += NR) {
-        vf part[2][4][NV];
-        const void *panel[2];
+        vf part[SLOTS][NV];
+        const void *panel[SLOTS];
         for (int s = 0; s < blocks; s++)
             panel[s] = values_of(type, b->q->head_dim, b->block[s]) + c * CB * type_bytes(type);
         if (type == SIA_I8)
-            panel_times_i8(rows, panel[0], b->ahead, keys, w16, part[0]);
+            panel_times_i8(blocks, rows, panel, b->ahead, keys, in_16, part);
         else
-            panel_times(type, blocks, rows, panel, b->ahead, keys, weights, CB, part);
+            panel_times(type, blocks, rows, panel, b->ahead, keys, weights, part);
         for (int r = 0; r < rows; r++)
             FOR_VECTORS({
                 float *o = out + r * width + c + v * VW;
-                vf more = blocks == 2 ? part[0][r][v] + part[1][r][v] : part[0][r][v];
+                vf more = part[r][v];
+                for (int s = 1; s < blocks; s++) more += part[SLOT(s, r)][v];
                 vstore(o, vfma(vload(o), vdup(correction[r]), more));
             })
     }
@@ -401,18 +424,18 @@ INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode 
                           int row, const int64_t *number) {
     int d = q->head_dim;
     int64_t width = width_of(d), left = q->count - number[0] * CB, common = CB;
-    decoding b; /* field by field: an initializer would set 8 KiB of weights to 0 for each block */
+    decoding b; /* field by field: an initializer would set its weights to 0 for each block */
     b.q = q;
     b.row = row;
     b.ahead = read_ahead();
-    b.n = blocks == 2 || left > CB ? CB : left;
-    float *out = q->out + row * width, correction[4];
+    b.n = blocks > 1 || left > CB ? CB : left;
+    float *out = q->out + row * width, correction[SLOTS];
+    for (int s = 0; s < blocks; s++) b.block[s] = q->block[number[s]];
     for (int r = 0; r < rows; r++) {
         for (int s = 0; s < blocks; s++) {
             int64_t t = q->limit[row + r] - 1 - number[s] * CB; /* distance of the first key */
-            b.block[s] = q->block[number[s]];
-            b.scale[s][r] = q->scale[row + r] - t;
-            b.bias[s][r] = q->bias[row + r] - t;
+            b.scale[SLOT(s, r)] = q->scale[row + r] - t;
+            b.bias[SLOT(s, r)] = q->bias[row + r] - t;
         }
         int64_t sees = q->limit[row + r] - number[0] * CB;
         b.sees[r] = sees < 0 ? 0 : sees < b.n ? sees : b.n;
@@ -422,13 +445,13 @@ INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode 
     common = common / 4 * 4; /* keys that all rows see, in fours; the few after them one by one */
 
     decode_keys(type, blocks, rows, &b, q16);
-    for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, blocks, &b, r);
-    decode_values(type, blocks, rows, &b, blocks == 2 ? CB : common, correction, out);
+    for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, blocks, rows, &b, r);
+    decode_values(type, blocks, rows, &b, blocks > 1 ? CB : common, correction, out);
     for (int r = 0; r < rows && blocks == 1; r++)
         for (int64_t j = common; j < b.sees[r]; j++)
             for (int c = 0; c < d; c++)
                 out[r * width + c] +=
-                    b.weight[0][r][j] * one_value(type, values_of(type, d, b.block[0]), (int)j, c);
+                    b.weight[r][j] * one_value(type, values_of(type, d, b.block[0]), (int)j, c);
 }
 
 /* A function for each: in one for all, the compiler runs out of registers. */
@@ -436,48 +459,51 @@ INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode 
     NOINLINE void name(const sia_decode *q, const numbers16 *q16, int row, const int64_t *number) { \
         decode_blocks(type, blocks, rows, q, q16, row, number);                                     \
     }
-#define DECODE_FUNCTIONS(name, type)      \
-    DECODE_FUNCTION(name##_1, type, 1, 1) \
-    DECODE_FUNCTION(name##_2, type, 1, 2) \
-    DECODE_FUNCTION(name##_4, type, 1, 4)
+#define DECODE_FUNCTIONS(name, type)        \
+    DECODE_FUNCTION(name##_1x4, type, 1, 4) \
+    DECODE_FUNCTION(name##_1x2, type, 1, 2) \
+    DECODE_FUNCTION(name##_1x1, type, 1, 1) \
+    DECODE_FUNCTION(name##_2x2, type, 2, 2) \
+    DECODE_FUNCTION(name##_2x1, type, 2, 1) \
+    DECODE_FUNCTION(name##_4x1, type, 4, 1)
 DECODE_FUNCTIONS(decode_f32, SIA_F32)
 DECODE_FUNCTIONS(decode_f16, SIA_F16)
 DECODE_FUNCTIONS(decode_i8, SIA_I8)
-DECODE_FUNCTION(decode_two_f32_1, SIA_F32, 2, 1)
-DECODE_FUNCTION(decode_two_f32_2, SIA_F32, 2, 2)
-DECODE_FUNCTION(decode_two_f16_1, SIA_F16, 2, 1)
-DECODE_FUNCTION(decode_two_f16_2, SIA_F16, 2, 2)
 
 typedef void (*decode_function)(const sia_decode *q, const numbers16 *q16, int row, const int64_t *number);
 
+/* For 1, 2 and 4 blocks, and in each for 4, 2 and 1 rows. */
+#define DECODE_TABLE(name)                                                                               \
+    {                                                                                                    \
+        {name##_1x4, name##_1x2, name##_1x1}, {NULL, name##_2x2, name##_2x1}, { NULL, NULL, name##_4x1 } \
+    }
+
+/* All rows over one block, or several that are `apart` from each other. */
+INLINE void decode_rows(const decode_function by_rows[3], const sia_decode *q, const numbers16 *q16,
+                        int64_t first, int64_t apart) {
+    const int64_t number[SLOTS] = {first, first + apart, first + 2 * apart, first + 3 * apart};
+    for (int row = 0, size = 0; size < 3; size++)
+        for (int rows = 4 >> size; row + rows <= q->rows; row += rows)
+            by_rows[size](q, q16 + row, row, number);
+}
+
 static void decode(sia_type type, const sia_decode *q) {
-    static const decode_function of_one[][3] = {[SIA_F32] = {decode_f32_4, decode_f32_2, decode_f32_1},
-                                                [SIA_F16] = {decode_f16_4, decode_f16_2, decode_f16_1},
-                                                [SIA_I8] = {decode_i8_4, decode_i8_2, decode_i8_1}};
-    static const decode_function of_two[][3] = {[SIA_F32] = {NULL, decode_two_f32_2, decode_two_f32_1},
-                                                [SIA_F16] = {NULL, decode_two_f16_2, decode_two_f16_1}};
+    static const decode_function functions[][3][3] = {[SIA_F32] = DECODE_TABLE(decode_f32),
+                                                      [SIA_F16] = DECODE_TABLE(decode_f16),
+                                                      [SIA_I8] = DECODE_TABLE(decode_i8)};
     numbers16 q16[SIA_DECODE_ROWS];
-    int64_t seen = q->count, blocks = (q->count + CB - 1) / CB;
+    int64_t seen = q->count; /* by all rows */
     for (int r = 0; r < q->rows; r++) {
         if (type == SIA_I8) numbers_to_16(q->q + r * q->head_dim, q->head_dim, &q16[r]);
         q->max[r] = -FLT_MAX;
         q->sum[r] = 0;
-        if (q->limit[r] < seen) seen = q->limit[r]; /* by all rows */
+        if (q->limit[r] < seen) seen = q->limit[r] < 0 ? 0 : q->limit[r];
     }
     memset(q->out, 0, sizeof(float) * (size_t)(q->rows * width_of(q->head_dim)));
-    bool two = type != SIA_I8 && q->rows < 4; /* the sums of four rows leave no registers for two blocks */
-    int64_t apart = two ? (blocks + 1) / 2 : blocks;
-    for (int64_t i = 0; i < apart; i++) {
-        const int64_t number[2] = {i, i + apart};
-        bool whole = two && (i + apart + 1) * CB <= seen;
-        for (int row = 0, size = 0; size < 3; size++)
-            for (int rows = 4 >> size; row + rows <= q->rows; row += rows)
-                if (whole)
-                    of_two[type][size](q, q16 + row, row, number);
-                else
-                    for (int s = 0; s < 2 && number[s] < blocks; s++)
-                        of_one[type][size](q, q16 + row, row, number + s);
-    }
+    int64_t apart = seen / CB / q->streams;
+    for (int64_t i = 0; i < apart; i++) decode_rows(functions[type][q->streams / 2], q, q16, i, apart);
+    for (int64_t i = apart * q->streams; i * CB < q->count; i++)
+        decode_rows(functions[type][0], q, q16, i, 0);
 }
 
 #endif

@@ -89,15 +89,35 @@ static void long_cache(void **state) {
     FOR_EACH_ISA (kernel) check(kernel, "logn+rope", (shape){1, 1, 16, {.q_len = 1500, .k_len = 1500}}, 700);
 }
 
-/* Up to three rows at a time go over two blocks at once where both are whole: none, one and two such pairs, and
- * a block without a partner. */
-static void pairs_of_blocks(void **state) {
+/* Up to three rows at a time go over several blocks at once where all see them whole: none, one and two such groups, and
+ * blocks that are left over. */
+static void blocks_side_by_side(void **state) {
     (void)state;
-    const shape own = {1, 1, 24, {.q_len = 1100, .k_len = 1100}},
+    const shape own = {1, 1, 24, {.q_len = 2200, .k_len = 2200}},
                 shared = {2, 1, 24, {.q_len = 1100, .k_len = 1100}};
-    FOR_EACH_ISA (kernel) {
-        for (int64_t step = 1; step <= 3; step++) check(kernel, "si+prope", own, step);
-        check(kernel, "logn+rope", shared, 1);
+    for (int places = 2; places <= 4; places += 2) {
+        sia_decode_streams_set(places);
+        FOR_EACH_ISA (kernel) {
+            for (int64_t step = 1; step <= 3; step++) check(kernel, "si+prope", own, step);
+            check(kernel, "logn+rope", shared, 1);
+        }
+    }
+    sia_decode_streams_set(0);
+}
+
+/* Which blocks are read side by side is a matter of the rows and the processor alone. */
+static void streams(void **state) {
+    (void)state;
+    for (int type = 0; type < 3; type++) {
+        sia_decode_streams_set(2);
+        for (int rows = 1; rows <= SIA_DECODE_ROWS; rows++)
+            assert_int_equal(sia_decode_streams((sia_type)type, rows), rows < 4 && type != SIA_I8 ? 2 : 1);
+        sia_decode_streams_set(4);
+        for (int rows = 1; rows <= SIA_DECODE_ROWS; rows++)
+            assert_int_equal(sia_decode_streams((sia_type)type, rows), rows == 1 ? 4 : rows < 4 ? 2 : 1);
+        sia_decode_streams_set(0);
+        int chosen = sia_decode_streams((sia_type)type, 1);
+        assert_true(chosen == 1 || chosen == 2 || chosen == 4);
     }
 }
 
@@ -371,7 +391,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
                                        cmocka_unit_test(every_cut),
                                        cmocka_unit_test(long_cache),
-                                       cmocka_unit_test(pairs_of_blocks),
+                                       cmocka_unit_test(blocks_side_by_side),
+                                       cmocka_unit_test(streams),
                                        cmocka_unit_test(exact_in_every_type),
                                        cmocka_unit_test(largest_half),
                                        cmocka_unit_test(threads_same_bits),
