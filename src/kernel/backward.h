@@ -147,15 +147,20 @@ static void gradient_q(const sia_gradient *g, bool first) {
     for (int64_t row = 0; row < g->q_rows; row += MR) query_strip(g, row, first);
 }
 
-static void gradient_kv(const sia_gradient *g) {
-    const float *p = g->weights, *ds = p + GQ * GK;
+/* All keys of dv or dk. */
+INLINE void key_strips(const sia_gradient *g, const float *a, const float *b, float *out) {
     int64_t width = padded_dim(g);
     for (int64_t key = 0; key < g->k_rows; key += MR) {
         int64_t first = key - g->offset; /* the first query that sees this key */
         if (first >= g->q_rows) break;
-        key_strip(p + key, g->d_out, first, g->q_rows, g->d_v + key * width, width);
-        key_strip(ds + key, g->q, first, g->q_rows, g->d_k + key * width, width);
+        key_strip(a + key, b, first, g->q_rows, out + key * width, width);
     }
+}
+
+/* One after the other: each goes over its one block of queries again and again, which stays in the first-level cache. */
+static void gradient_kv(const sia_gradient *g) {
+    key_strips(g, g->weights, g->d_out, g->d_v);
+    key_strips(g, g->weights + GQ * GK, g->q, g->d_k);
 }
 
 #endif
