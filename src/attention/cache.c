@@ -213,7 +213,7 @@ static void decode_task(void *context, int64_t task, int worker) {
     int64_t left = c->length - first, most = (int64_t)STRETCH * SIA_CACHE_BLOCK;
     sia_decode d = {.head_dim = c->a->config.head_dim,
                     .rows = (int)rows,
-                    .streams = sia_decode_streams(c->type, rows),
+                    .reading = sia_reading_of_cache(c->type, rows),
                     .q = t->turned + kv_head * rows * c->a->config.head_dim,
                     .scale = scale,
                     .bias = bias,

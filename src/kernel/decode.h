@@ -16,10 +16,10 @@
  * largest: what that rounding loses is a hundredth of what the bytes lost already.
  *
  * A block is read from its start to its end, which the hardware can foresee, and is asked for by hand where that helps
- * (read_ahead). How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
+ * (sia_reading). How far the core itself runs ahead is a matter of registers: a multiply-add that waits for
  * memory holds one, and so does each number of a query. So one to three queries go over several blocks at a time,
- * in long streams that are far from each other and share the numbers of a query. How many is for the processor to say
- * (sia_decode_streams); four queries have too many sums, and take one block after the other (docs/speed.md). */
+ * in long streams that are far from each other and share the numbers of a query. How many is for the processor to say;
+ * four queries have too many sums, and take one block after the other (docs/speed.md). */
 #ifndef SIA_KERNEL_DECODE_H
 #define SIA_KERNEL_DECODE_H
 
@@ -314,7 +314,7 @@ typedef struct decoding {
     const void *block[SLOTS];
     const float *scale[SLOTS], *bias[SLOTS]; /* of each slot, at the block's first key */
     int64_t n;                               /* keys of a block: CB if there are several */
-    int64_t ahead;                           /* read_ahead() */
+    int64_t ahead;                           /* sia_reading.ahead */
     int64_t sees[SLOTS];                     /* keys of a single block that the row sees; of several, all */
     float weight[SLOTS][CB];                 /* logits at first */
     vf best[SLOTS];                          /* of each row */
@@ -427,7 +427,7 @@ INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode 
     decoding b; /* field by field: an initializer would set its weights to 0 for each block */
     b.q = q;
     b.row = row;
-    b.ahead = read_ahead();
+    b.ahead = q->reading.ahead;
     b.n = blocks > 1 || left > CB ? CB : left;
     float *out = q->out + row * width, correction[SLOTS];
     for (int s = 0; s < blocks; s++) b.block[s] = q->block[number[s]];
@@ -500,10 +500,10 @@ static void decode(sia_type type, const sia_decode *q) {
         if (q->limit[r] < seen) seen = q->limit[r] < 0 ? 0 : q->limit[r];
     }
     memset(q->out, 0, sizeof(float) * (size_t)(q->rows * width_of(q->head_dim)));
-    int64_t apart = seen / CB / q->streams;
-    for (int64_t i = 0; i < apart; i++) decode_rows(functions[type][q->streams / 2], q, q16, i, apart);
-    for (int64_t i = apart * q->streams; i * CB < q->count; i++)
-        decode_rows(functions[type][0], q, q16, i, 0);
+    int streams = q->reading.streams;
+    int64_t apart = seen / CB / streams;
+    for (int64_t i = 0; i < apart; i++) decode_rows(functions[type][streams / 2], q, q16, i, apart);
+    for (int64_t i = apart * streams; i * CB < q->count; i++) decode_rows(functions[type][0], q, q16, i, 0);
 }
 
 #endif

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernels run: every set that was compiled, and the choice among them, made once; and what else they are told of
- * the processor. */
+ * Which kernels run: every set that was compiled, and the choice among them, made once. */
 #include "kernel/kernel.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__)
-#    include <cpuid.h>
-#endif
 
 #include "base/error.h"
 
@@ -66,34 +62,6 @@ sia_status sia_kernel_check(sia_error *err) {
 }
 
 void sia_kernel_set(const sia_kernel *kernel) { atomic_store(&chosen, kernel); }
-
-static _Atomic int read_places;
-
-/* AMD's Zen 3 reads a quarter faster in two places than in one, and another twentieth in four. Zen 4, for which two are
- * best, has models of the same family. */
-static int choose_read_places(void) {
-#if defined(__x86_64__)
-    unsigned a, b, c, d;
-    if (!__builtin_cpu_is("amd") || !__get_cpuid(1, &a, &b, &c, &d)) return 2;
-    unsigned family = (a >> 8 & 0xf) + (a >> 20 & 0xff), model = (a >> 4 & 0xf) + (a >> 12 & 0xf0);
-    bool zen_4 = (model >= 0x10 && model < 0x20) || model >= 0x60;
-    if (family == 0x19 && !zen_4) return 4;
-#endif
-    return 2;
-}
-
-int sia_decode_streams(sia_type type, int64_t rows) {
-    int places = atomic_load_explicit(&read_places, memory_order_relaxed);
-    if (places == 0) {
-        places = choose_read_places();
-        atomic_store_explicit(&read_places, places, memory_order_relaxed);
-    }
-    if (rows >= 4) return 1;
-    if (places == 4) return rows == 1 ? 4 : 2;
-    return type == SIA_I8 ? 1 : 2;
-}
-
-void sia_decode_streams_set(int places) { atomic_store(&read_places, places); }
 
 const char *sia_isa(void) { return sia_kernel_get()->name; }
 const char *sia_version(void) { return SIA_VERSION; }

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+#include "kernel/processor.h"
 #include "position/table.h"
 
 enum {
@@ -90,7 +91,7 @@ typedef struct sia_gradient {
 typedef struct sia_decode {
     int head_dim;
     int rows;                  /* queries, at most SIA_DECODE_ROWS */
-    int streams;               /* blocks that are read side by side: sia_decode_streams */
+    sia_reading reading;       /* sia_reading_of_cache(type, rows) */
     const float *q;            /* [rows][head_dim], turned and scaled */
     const float *const *scale; /* [rows] tables at t = 0 */
     const float *const *bias;
@@ -215,13 +216,6 @@ sia_status sia_kernel_check(sia_error *err);
 /* For the tests: makes sia_kernel_get return this one (NULL: choose again). Not while other threads compute.
  */
 void sia_kernel_set(const sia_kernel *kernel);
-
-/* How many blocks of a cache `rows` queries read side by side: 1, 2 or 4, and no more than 4 / rows, except 2 for
- * three rows. By the processor: what is best for one is slow on another (docs/speed.md). */
-int sia_decode_streams(sia_type type, int64_t rows);
-
-/* For the tests: as on a processor that reads best in so many places, 2 or 4 (0: choose again). */
-void sia_decode_streams_set(int places);
 
 /* d rounded up to whole panels. */
 static inline int64_t sia_padded(const sia_kernel *kernel, int64_t n) {

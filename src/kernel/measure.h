@@ -25,7 +25,7 @@ NOINLINE double fma_peak(int64_t rounds) {
  * stream is a tenth slower, and asking a fifth; on Intel's it is 6 % faster. */
 NOINLINE float read_memory(const float *x, int64_t floats) {
     vf sum[8] = {0};
-    int64_t quarter = floats / 4, ahead = read_ahead() / 4;
+    int64_t quarter = floats / 4, ahead = sia_read_ahead() / 4;
     for (int64_t i = 0; i + 2 * VW <= quarter; i += 2 * VW) {
         for (int j = 0; j < 4 && ahead; j++) prefetch_bytes(x + j * quarter + i, ahead, 2 * VW * 4);
         for (int j = 0; j < 8; j++) sum[j] += vload(x + j / 2 * quarter + i + j % 2 * VW);

@@ -31,17 +31,6 @@ INLINE vf vload(const float *p) { return *(const vf_in_memory *)p; }
 INLINE void vstore(float *p, vf x) { *(vf_in_memory *)p = x; }
 INLINE vi vload_bytes(const int8_t *p) { return *(const vi_in_memory *)p; }
 
-/* How many bytes ahead long reads are asked for by hand, over all streams that are read side by side; 0: not at all.
- * Intel's own prefetching begins anew with every page of 4 KiB, and falls behind where a kernel pauses; on AMD's it is
- * better not to interfere (docs/speed.md). */
-INLINE int64_t read_ahead(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_is("intel") ? 4096 : 0;
-#else
-    return 0;
-#endif
-}
-
 /* Into the second-level cache. May reach behind the end of what is mapped. */
 INLINE void prefetch_bytes(const void *p, int64_t ahead, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)p + ahead + i, 0, 2);

@@ -93,32 +93,36 @@ static void long_cache(void **state) {
  * blocks that are left over. */
 static void blocks_side_by_side(void **state) {
     (void)state;
-    const shape own = {1, 1, 24, {.q_len = 2200, .k_len = 2200}},
-                shared = {2, 1, 24, {.q_len = 1100, .k_len = 1100}};
-    for (int places = 2; places <= 4; places += 2) {
-        sia_decode_streams_set(places);
+    const shape own = {1, 1, 24, {.q_len = 1100, .k_len = 1100}},
+                shared = {2, 1, 24, {.q_len = 1100, .k_len = 1100}},
+                two_groups_of_four = {1, 1, 24, {.q_len = 2100, .k_len = 2100}};
+    for (sia_processor processor = SIA_PROCESSOR_PLAIN; processor <= SIA_PROCESSOR_ZEN_3; processor++) {
+        sia_processor_set(processor);
         FOR_EACH_ISA (kernel) {
-            for (int64_t step = 1; step <= 3; step++) check(kernel, "si+prope", own, step);
+            for (int64_t step = 1; step <= 4; step++) check(kernel, "si+prope", own, step);
             check(kernel, "logn+rope", shared, 1);
+            if (processor == SIA_PROCESSOR_ZEN_3) check(kernel, "si+prope", two_groups_of_four, 1);
         }
     }
-    sia_decode_streams_set(0);
+    sia_processor_set(0);
 }
 
-/* Which blocks are read side by side is a matter of the rows and the processor alone. */
-static void streams(void **state) {
+/* What decoding has functions for: blocks and rows that meet in no more than four slots. */
+static void readings(void **state) {
     (void)state;
-    for (int type = 0; type < 3; type++) {
-        sia_decode_streams_set(2);
-        for (int rows = 1; rows <= SIA_DECODE_ROWS; rows++)
-            assert_int_equal(sia_decode_streams((sia_type)type, rows), rows < 4 && type != SIA_I8 ? 2 : 1);
-        sia_decode_streams_set(4);
-        for (int rows = 1; rows <= SIA_DECODE_ROWS; rows++)
-            assert_int_equal(sia_decode_streams((sia_type)type, rows), rows == 1 ? 4 : rows < 4 ? 2 : 1);
-        sia_decode_streams_set(0);
-        int chosen = sia_decode_streams((sia_type)type, 1);
-        assert_true(chosen == 1 || chosen == 2 || chosen == 4);
+    for (sia_processor processor = SIA_PROCESSOR_PLAIN; processor <= SIA_PROCESSOR_ZEN_3; processor++) {
+        sia_processor_set(processor);
+        for (int type = 0; type < 3; type++)
+            for (int rows = 1; rows <= SIA_DECODE_ROWS; rows++) {
+                sia_reading reading = sia_reading_of_cache((sia_type)type, rows);
+                int most = rows == 1 ? 4 : rows < 4 ? 2 : 1;
+                assert_true(reading.streams == 1 || reading.streams == 2 || reading.streams == 4);
+                assert_true(reading.streams <= most);
+                assert_in_range(reading.ahead, 0, 8192);
+            }
     }
+    sia_processor_set(0);
+    assert_in_range(sia_processor_get(), SIA_PROCESSOR_PLAIN, SIA_PROCESSOR_ZEN_3);
 }
 
 /* Keys and values that f16 and i8 hold exactly: then no rounding excuses a difference. */
@@ -392,7 +396,7 @@ int main(void) {
                                        cmocka_unit_test(every_cut),
                                        cmocka_unit_test(long_cache),
                                        cmocka_unit_test(blocks_side_by_side),
-                                       cmocka_unit_test(streams),
+                                       cmocka_unit_test(readings),
                                        cmocka_unit_test(exact_in_every_type),
                                        cmocka_unit_test(largest_half),
                                        cmocka_unit_test(threads_same_bits),
