@@ -22,6 +22,15 @@
  * constants, and sums would be spilled. */
 #define NOINLINE static __attribute__((noinline))
 
+/* Sanitizers do not see what assembly reads. */
+#if defined(__has_feature)
+#    define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#    define SANITIZED 1
+#else
+#    define SANITIZED 0
+#endif
+
 typedef float vf __attribute__((vector_size(VW * 4)));
 typedef int32_t vi __attribute__((vector_size(VW * 4)));
 typedef float vf_in_memory __attribute__((vector_size(VW * 4), aligned(4), may_alias));
