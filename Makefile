@@ -13,7 +13,7 @@ DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrin
 # And for the Python package. Where $(PYTHON) is another one than Debian's and lacks something, it is fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip python3-numpy python3-cffi python3-setuptools python3-wheel python3-pytest
 
-.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer python browser fuzz check-all lint analyze coverage mutants soak format install deb clean
+.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer bench-versions python browser fuzz check-all lint analyze coverage mutants soak format install deb clean
 
 all: configure ## build the library and the program, build/release/sia
 	@cmake --build $(BUILD) --target pages sia_shared sia_static
@@ -51,6 +51,10 @@ bench: all ## the speed of attention on this machine
 
 bench-peer: all ## the same in PyTorch, in the same rounds; PEER_ARGS are for bench/peer_torch.py
 	@sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
+
+bench-versions: everything ## this version against an older one, in one process: OLD=path/to/libsia.so
+	@test -n "$(OLD)" || { echo "make bench-versions: OLD=path/to/libsia.so names the build to compare with" >&2; exit 2; }
+	@$(BUILD)/bench/versions "$(abspath $(OLD))" $(BUILD)/libsia.so
 
 python: configure ## the Python package and its tests, in build/python; PYTHON is the interpreter (python3)
 	@sh cmake/deps.sh $(PYTHON_PACKAGES)
