@@ -22,7 +22,7 @@ everything: configure
 	@cmake --build $(BUILD)
 
 help: ## what there is
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
 
 deps: ## install the Debian packages that a build needs
 	@sh cmake/deps.sh $(PACKAGES)
@@ -52,8 +52,9 @@ bench: all ## the speed of attention on this machine
 bench-peer: all ## the same in PyTorch, in the same rounds; PEER_ARGS are for bench/peer_torch.py
 	@sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
 
-bench-versions: everything ## this version against an older one, in one process: OLD=path/to/libsia.so
+bench-versions: configure ## this version against another build with the same sia.h, in one process: OLD=path/to/libsia.so
 	@test -n "$(OLD)" || { echo "make bench-versions: OLD=path/to/libsia.so names the build to compare with" >&2; exit 2; }
+	@cmake --build $(BUILD) --target bench_versions sia_shared
 	@$(BUILD)/bench/versions "$(abspath $(OLD))" $(BUILD)/libsia.so
 
 python: configure ## the Python package and its tests, in build/python; PYTHON is the interpreter (python3)

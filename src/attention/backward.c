@@ -45,8 +45,8 @@ static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d
 }
 
 /* Every task reads all the queries that see its keys: the more keys, the fewer passes. Short sequences are
- * cut finer, so that there is work for every thread. Gradients depend on it in their last bits, so the number
- * of threads has no say. */
+ * cut finer, so that there is work for several threads: a kv head of 1024 keys has six tasks. Gradients depend on it in
+ * their last bits, so the number of threads has no say. */
 static int64_t keys_of_task(int64_t k_len) { return k_len < 1024 ? SIA_BLOCK_BK / 2 : SIA_BLOCK_BK; }
 
 static size_t carve(backward *b, void *base) {

@@ -20,7 +20,7 @@ sia_processor sia_processor_get(void);
 void sia_processor_set(sia_processor processor);
 
 typedef struct sia_reading {
-    int streams; /* blocks of a cache that are read side by side: 4 for one query, 2 for up to three, or 1 */
+    int streams; /* blocks of a cache that are read side by side: 1, 2 for up to three queries, or 4 for one */
     int ahead;   /* bytes that are asked for by hand before they are read, over all streams; 0: none */
 } sia_reading;
 

@@ -79,8 +79,8 @@ INLINE void tile_step(tile *c, int first, int last, const float *a, int64_t row,
     })
 }
 
-/* tile_round: four steps; one of `row` and `next` is 1. Of fewer at a time, the loop's own instructions are felt when another
- * thread shares the core. */
+/* tile_round: four steps; one of `row` and `next` is 1. Of fewer at a time, the loop's own instructions are felt when
+ * another thread shares the core. */
 #if defined(__FMA__) && VW == 8 && MR == 6 && NV == 2 && !SANITIZED
 #    include "kernel/tile_avx2.h"
 #else

@@ -6,9 +6,10 @@
  *         for each row r          ymm14 = a(r, k) in every lane;  c[r][0] += ymm14 * ymm12;  c[r][1] += ymm14 * ymm13
  *
  * Twelve sums, one row of b and one number of a. From C, gcc moves sums from register to register between steps, and
- * reaches rows that are far apart by distances of four bytes in every instruction. Here an index register does that, and b
- * is met in its middle, so that distances fit one byte: a loop of 84 instructions in 457 bytes, which had 85 to 104 in 467 to 606. On a core of one's own that
- * is hardly felt; when another thread shares it, it gets every second chance to fetch instructions (docs/speed.md). */
+ * reaches rows that are far apart by distances of four bytes in every instruction. Here an index register does that, and
+ * b is met in its middle, so that distances fit one byte: a loop of 84 instructions in 457 bytes, which had 85 to 104 in
+ * 467 to 606. On a core of one's own that is hardly felt; when another thread shares it, it gets every second chance to
+ * fetch instructions (docs/speed.md). */
 #ifndef SIA_KERNEL_TILE_AVX2_H
 #define SIA_KERNEL_TILE_AVX2_H
 
@@ -53,10 +54,10 @@ INLINE void round_by_columns(tile *c, const float *a, int64_t next, const float 
 }
 
 INLINE void tile_round(tile *c, const float *a, int64_t row, int64_t next, const float *b) {
-    if (row == 1)
-        round_by_columns(c, a, next, b);
-    else
+    if (next == 1) /* which compilers know */
         round_by_rows(c, a, row, b);
+    else
+        round_by_columns(c, a, next, b);
 }
 
 #endif
