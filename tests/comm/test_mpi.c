@@ -158,11 +158,14 @@ static void refusals(void **state) {
     }
 }
 
-/* Two ranks, each with its own command; the job ends with a sentence. */
+/* Two ranks, each with its own command; the job ends with a sentence. A launcher that ended without a word, which Open MPI's
+ * was seen to do once, says nothing of sia: once more, then. */
 static void must_refuse(const char *first, const char *second, const char *says) {
     char command[1500];
     (void)snprintf(command, sizeof command, "%s -n 1 %s : -n 1 %s", getenv("MPIRUN"), first, second);
-    assert_int_not_equal(run_command(command, said_text, sizeof said_text), 0);
+    said_text[0] = 0;
+    for (int tries = 0; tries < 3 && !said_text[0]; tries++)
+        assert_int_not_equal(run_command(command, said_text, sizeof said_text), 0);
     must_say(says);
 }
 
