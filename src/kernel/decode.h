@@ -195,15 +195,14 @@ static void cache_read(sia_type type, int d, const void *block, float *k, float 
 enum { SLOTS = 4 };
 #define SLOT(s, r) ((s)*rows + (r))
 
-/* Statements for each block s, and for each of its rows r, written out as in tile.h. */
-#define FOR_BLOCKS(...)                                                                 \
-    {                                                                                   \
-        WITH(s, 0, if (s < blocks) __VA_ARGS__)                                         \
-        WITH(s, 1, if (s < blocks) __VA_ARGS__)                                         \
-        WITH(s, 2, if (s < blocks) __VA_ARGS__) WITH(s, 3, if (s < blocks) __VA_ARGS__) \
+/* Statements for each slot, block by block, written out as in tile.h. */
+#define FOR_SLOTS(...)                                       \
+    {                                                        \
+        WITH(slot, 0, __VA_ARGS__)                           \
+        WITH(slot, 1, if (slot < blocks * rows) __VA_ARGS__) \
+        WITH(slot, 2, if (slot < blocks * rows) __VA_ARGS__) \
+        WITH(slot, 3, if (slot < blocks * rows) __VA_ARGS__) \
     }
-#define FOR_ROWS_OF_BLOCK(...) \
-    { FOUR_ROWS(0, if (r < rows) __VA_ARGS__) }
 
 /* part[slot] = the sum over i < n, a multiple of 4, of a[slot][i] times row i of the block's panel. Where slots are few,
  * each has several sums, so that a multiply-add does not wait for the one before. */
@@ -214,19 +213,20 @@ INLINE void panel_times(sia_type type, int blocks, int rows, const void *const p
     int64_t row_bytes = NR * type_bytes(type);
     for (int64_t four = 0; four < n; four += 4)
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++)
-            FOR_BLOCKS({
-                vf x[NV];
-                FOR_VECTORS(x[v] = load_row(type, panel[s], four + i, v);)
-                if (ahead && i * row_bytes % 64 == 0)
-                    prefetch_bytes((const char *)panel[s] + (four + i) * row_bytes, ahead / blocks,
-                                   row_bytes);
-                FOR_ROWS_OF_BLOCK({
-                    vf y = vdup(a[SLOT(s, r)][four + i]);
-                    FOR_VECTORS(sum[i & (split - 1)][SLOT(s, r)][v] =
-                                    vfma(y, x[v], sum[i & (split - 1)][SLOT(s, r)][v]);)
-                })
+        for (int i = 0; i < 4; i++) {
+            vf x[NV];
+            FOR_SLOTS({
+                if (slot % rows == 0) { /* the first row of a block */
+                    const void *block_panel = panel[slot / rows];
+                    FOR_VECTORS(x[v] = load_row(type, block_panel, four + i, v);)
+                    if (ahead && i * row_bytes % 64 == 0)
+                        prefetch_bytes((const char *)block_panel + (four + i) * row_bytes, ahead / blocks,
+                                       row_bytes);
+                }
+                vf y = vdup(a[slot][four + i]);
+                FOR_VECTORS(sum[i & (split - 1)][slot][v] = vfma(y, x[v], sum[i & (split - 1)][slot][v]);)
             })
+        }
     for (int slot = 0; slot < blocks * rows; slot++)
         FOR_VECTORS({
             part[slot][v] = sum[0][slot][v];
@@ -271,25 +271,26 @@ INLINE void panel_times_i8(int blocks, int rows, const void *const panel[SLOTS],
                            const numbers16 *const a[SLOTS], vf part[SLOTS][NV]) {
     vi sum[2][SLOTS][NV] = {0};
     int split = blocks * rows < SLOTS ? 2 : 1;
-    for (int64_t four = 0; four < n; four += 4)
-        FOR_BLOCKS({
-            const int8_t *bytes = (const int8_t *)panel[s] + four * NR;
-            vi even[NV], odd[NV];
-            if (ahead) prefetch_bytes(bytes, ahead / blocks, 4 * NR);
-            FOR_VECTORS({
-                vi lanes = vload_bytes(bytes + v * VW * 4);
-                even[v] = vbytes_even(lanes);
-                odd[v] = vbytes_odd(lanes);
-            })
-            FOR_ROWS_OF_BLOCK({
-                const int32_t *pair = a[SLOT(s, r)]->pair + four;
-                vi x = (vi){0} + pair[0], y = (vi){0} + pair[1];
+    for (int64_t four = 0; four < n; four += 4) {
+        vi even[NV], odd[NV];
+        FOR_SLOTS({
+            if (slot % rows == 0) {
+                const int8_t *bytes = (const int8_t *)panel[slot / rows] + four * NR;
+                if (ahead) prefetch_bytes(bytes, ahead / blocks, 4 * NR);
                 FOR_VECTORS({
-                    sum[0][SLOT(s, r)][v] += vdot16(even[v], x);
-                    sum[split - 1][SLOT(s, r)][v] += vdot16(odd[v], y);
+                    vi lanes = vload_bytes(bytes + v * VW * 4);
+                    even[v] = vbytes_even(lanes);
+                    odd[v] = vbytes_odd(lanes);
                 })
+            }
+            const int32_t *pair = a[slot]->pair + four;
+            vi x = (vi){0} + pair[0], y = (vi){0} + pair[1];
+            FOR_VECTORS({
+                sum[0][slot][v] += vdot16(even[v], x);
+                sum[split - 1][slot][v] += vdot16(odd[v], y);
             })
         })
+    }
     for (int slot = 0; slot < blocks * rows; slot++)
         FOR_VECTORS({
             vi both = split > 1 ? sum[0][slot][v] + sum[1][slot][v] : sum[0][slot][v];

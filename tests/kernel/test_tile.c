@@ -22,7 +22,8 @@ enum { MOST_STEPS = 37, ROOM = 1 << 16 };
 
 /* `floats` numbers, the last right before a page that cannot be read. */
 static float *at_the_end(char *pages, int64_t floats, uint64_t seed) {
-    float *x = (float *)(pages + ROOM) - floats;
+    void *end = pages + ROOM;
+    float *x = (float *)end - floats;
     for (int64_t i = 0; i < floats; i++) x[i] = (float)sia_random_normal(seed, (uint64_t)i);
     return x;
 }
