@@ -4,10 +4,11 @@
  *
  *     make bench-versions OLD=path/to/old/libsia.so
  *
- * The two must have been built with the same sia.h; that they compute the same is checked. They do it on the same memory, in turns, on one thread. A call of one and the next call of the other
- * meet the same neighbours, clock and caches, so the median of their ratios is known to a few thousandths where single runs
- * differ by a tenth. The ratio at the slow and at the fast calls is shown, too: on a shared machine these are calls with
- * and without a neighbour on the core. */
+ * The two must have been built with the same sia.h; that they compute the same is checked. They do it on the same
+ * memory, in turns, on one thread. A call of one and the next call of the other meet the same neighbours, clock and
+ * caches, so the median of their ratios is known to a few thousandths where single runs differ by a tenth. The ratio at
+ * the slow and at the fast calls is shown, too: on a shared machine these are calls with and without a neighbour on the
+ * core. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>
