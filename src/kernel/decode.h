@@ -224,7 +224,13 @@ INLINE void panel_times(sia_type type, int blocks, int rows, const void *const p
                                        row_bytes);
                 }
                 vf y = vdup(a[slot][four + i]);
-                FOR_VECTORS(sum[i & (split - 1)][slot][v] = vfma(y, x[v], sum[i & (split - 1)][slot][v]);)
+                FOR_VECTORS({
+                    vf *to = &sum[i & (split - 1)][slot][v];
+                    if (rows == 4) /* left to itself, gcc keeps one of the eight sums in memory */
+                        vaccumulate(to, y, x[v]);
+                    else
+                        *to = vfma(y, x[v], *to);
+                })
             })
         }
     for (int slot = 0; slot < blocks * rows; slot++)
@@ -298,14 +304,12 @@ INLINE void panel_times_i8(int blocks, int rows, const void *const panel[SLOTS],
         })
 }
 
-/* One row of v, for the few keys at the end that not all queries see. */
-INLINE float one_value(sia_type type, const void *values, int row, int c) {
-    if (type == SIA_F32) return ((const float *)values)[value_place(row, c)];
-    if (type == SIA_F16) {
-        uint16_t first[VW] = {((const uint16_t *)values)[value_place(row, c)]};
-        return vload_half(first)[0];
-    }
-    return ((const int8_t *)values)[value_place_i8(row, c)];
+/* Vector v of one key's values from column c on; of int8 values before their scale. */
+INLINE vf load_values(sia_type type, const void *values, int64_t key, int64_t c, int v) {
+    const void *panel = (const uint8_t *)values + c * CB * type_bytes(type);
+    if (type != SIA_I8) return load_row(type, panel, key, v);
+    vi bytes = vload_bytes((const int8_t *)panel + key / 4 * 4 * NR + v * VW * 4);
+    return byte_of_lanes(bytes, (int)(key % 4)) * vdup(0x1p-24f);
 }
 
 /* What decode_blocks works on: `rows` queries from `row` on, and one or more blocks. */
@@ -448,11 +452,16 @@ INLINE void decode_blocks(sia_type type, int blocks, int rows, const sia_decode 
     decode_keys(type, blocks, rows, &b, q16);
     for (int r = 0; r < rows; r++) correction[r] = decode_weights(type, blocks, rows, &b, r);
     decode_values(type, blocks, rows, &b, blocks > 1 ? CB : common, correction, out);
+    const void *values = values_of(type, d, b.block[0]);
     for (int r = 0; r < rows && blocks == 1; r++)
-        for (int64_t j = common; j < b.sees[r]; j++)
-            for (int c = 0; c < d; c++)
-                out[r * width + c] +=
-                    b.weight[r][j] * one_value(type, values_of(type, d, b.block[0]), (int)j, c);
+        for (int64_t j = common; j < b.sees[r]; j++) {
+            vf weight = vdup(b.weight[r][j]);
+            for (int64_t c = 0; c < width; c += NR)
+                FOR_VECTORS({
+                    float *o = out + r * width + c + v * VW;
+                    vstore(o, vfma(weight, load_values(type, values, j, c, v), vload(o)));
+                })
+        }
 }
 
 /* A function for each: in one for all, the compiler runs out of registers. */
