@@ -3,7 +3,7 @@
  * Choosing the next token: p = softmax(logits / temperature), cut to the most likely ones, then one number
  * from the stream of the seed. */
 #include <math.h>
-#include <stdlib.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -15,10 +15,36 @@ typedef struct candidate {
     uint32_t id;
 } candidate;
 
-static int by_logit(const void *a, const void *b) {
-    const candidate *x = a, *y = b;
-    if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+/* Candidates by their logits; of equals, the first in the vocabulary. A draw looks at few of them in most cases, so
+ * they are not sorted, but taken from a heap one by one. */
+typedef struct ranking {
+    candidate
+        *c; /* a heap of `left`, c[i] before c[2 i + 1] and c[2 i + 2]; behind it those that were taken, */
+    uint32_t count, left; /* the first of them last */
+} ranking;
+
+static bool is_before(candidate a, candidate b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+static void sink(candidate *c, uint32_t count, uint32_t i) {
+    candidate moved = c[i];
+    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && is_before(c[child + 1], c[child])) child++;
+        if (!is_before(c[child], moved)) break;
+        c[i] = c[child];
+    }
+    c[i] = moved;
+}
+
+static candidate nth(ranking *r, uint32_t n) {
+    while (r->count - r->left <= n) {
+        candidate most = r->c[0];
+        r->c[0] = r->c[--r->left];
+        r->c[r->left] = most;
+        sink(r->c, r->left, 0);
+    }
+    return r->c[r->count - 1 - n];
 }
 
 static sia_status check(const float *logits, uint32_t vocabulary, const sia_sampling *s, const uint32_t *id,
@@ -36,14 +62,27 @@ static sia_status check(const float *logits, uint32_t vocabulary, const sia_samp
     return SIA_OK;
 }
 
-/* The candidates are sorted: how many of them stay, and the sum of their probabilities (of all: `whole`). */
-static uint32_t cut(const candidate *c, uint32_t count, const sia_sampling *s, double *sum) {
-    double whole = 0, top_p = s->top_p > 0 ? s->top_p : 1;
-    uint32_t most = s->top_k && s->top_k < count ? (uint32_t)s->top_k : count, kept = 0;
-    for (uint32_t i = 0; i < most; i++) whole += exp((double)(c[i].logit - c[0].logit) / s->temperature);
-    for (*sum = 0; kept < most && (kept == 0 || *sum < top_p * whole); kept++)
-        *sum += exp((double)(c[kept].logit - c[0].logit) / s->temperature);
-    return kept;
+static double likelihood(candidate of, float best, const sia_sampling *s) {
+    return exp((double)(of.logit - best) / s->temperature);
+}
+
+static uint32_t draw(ranking *r, const sia_sampling *s, uint64_t index) {
+    bool all = s->top_k == 0 || s->top_k >= r->count;
+    uint32_t most = all ? r->count : (uint32_t)s->top_k, kept = most;
+    float best = nth(r, 0).logit;
+    double sum = 0, at = 0;
+    for (uint32_t i = 0; i < most; i++) sum += likelihood(all ? r->c[i] : nth(r, i), best, s);
+    if (s->top_p > 0 && s->top_p < 1) {
+        double enough = s->top_p * sum;
+        for (kept = 0, sum = 0; kept < most && (kept == 0 || sum < enough); kept++)
+            sum += likelihood(nth(r, kept), best, s);
+    }
+    double wanted = sia_random_uniform(s->seed, index) * sum;
+    for (uint32_t i = 0; i < kept - 1; i++) {
+        at += likelihood(nth(r, i), best, s);
+        if (at > wanted) return nth(r, i).id;
+    }
+    return nth(r, kept - 1).id;
 }
 
 sia_status sia_sample(const float *logits, uint32_t vocabulary, const sia_sampling *s, uint64_t index,
@@ -58,21 +97,11 @@ sia_status sia_sample(const float *logits, uint32_t vocabulary, const sia_sampli
     }
     *id = best;
     if (s->temperature == 0 || s->top_k == 1) return SIA_OK;
-    candidate *c = sia_alloc(count, sizeof *c);
-    if (!c) return sia_fail_memory(err, count * sizeof *c, "sample");
-    for (uint32_t i = 0; i < count; i++) c[i] = (candidate){logits[i], i};
-    qsort(c, count, sizeof *c, by_logit);
-    double sum, at = 0;
-    uint32_t kept = cut(c, count, s, &sum);
-    double wanted = sia_random_uniform(s->seed, index) * sum;
-    *id = c[kept - 1].id;
-    for (uint32_t i = 0; i < kept; i++) {
-        at += exp((double)(c[i].logit - c[0].logit) / s->temperature);
-        if (at > wanted) {
-            *id = c[i].id;
-            break;
-        }
-    }
-    sia_free(c);
+    ranking r = {sia_alloc(count, sizeof *r.c), count, count};
+    if (!r.c) return sia_fail_memory(err, count * sizeof *r.c, "sample");
+    for (uint32_t i = 0; i < count; i++) r.c[i] = (candidate){logits[i], i};
+    for (uint32_t i = count / 2; i-- > 0;) sink(r.c, count, i);
+    *id = draw(&r, s, index);
+    sia_free(r.c);
     return SIA_OK;
 }

@@ -11,9 +11,10 @@
 #include "base/random.h"
 
 enum {
-    CHUNK = 768,    /* tokens that go through the layers together, at most */
-    LOSS_ROWS = 48, /* rows of logits that exist at a time for each thread */
-    COLUMNS = 128,  /* of a product in one task */
+    CHUNK = 768,            /* tokens that go through the layers together, at most */
+    LOSS_ROWS = 48,         /* rows of logits that exist at a time for each thread, at most */
+    LOSS_BYTES = 128 << 20, /* for those of all threads, if it can be */
+    COLUMNS = 128,          /* of a product in one task */
 };
 
 struct sia_session {
@@ -22,8 +23,9 @@ struct sia_session {
     sia_cache **caches; /* [layers] */
     int64_t length;
     float *x, *y, *q, *k, *v, *z, *h, *inverse; /* [CHUNK][..] */
-    float *logits;                              /* [threads][LOSS_ROWS][vocabulary] */
-    float *memory;
+    float *memory;                              /* of all these */
+    float *logits; /* [threads][loss_rows][vocabulary], once losses are asked for */
+    int64_t loss_rows;
     size_t bytes;
 };
 
@@ -40,9 +42,8 @@ static sia_status make_buffers(sia_session *s, sia_error *err) {
                              CHUNK * kv,
                              CHUNK * q,
                              CHUNK * (int64_t)c->hidden,
-                             CHUNK * norms,
-                             (int64_t)s->m->threads * LOSS_ROWS * (int64_t)c->vocabulary};
-    float **const arrays[] = {&s->x, &s->y, &s->q, &s->k, &s->v, &s->z, &s->h, &s->inverse, &s->logits};
+                             CHUNK * norms};
+    float **const arrays[] = {&s->x, &s->y, &s->q, &s->k, &s->v, &s->z, &s->h, &s->inverse};
     for (int pass = 0; pass < 2; pass++) {
         char *at = (char *)s->memory;
         size_t used = 0;
@@ -55,6 +56,19 @@ static sia_status make_buffers(sia_session *s, sia_error *err) {
         s->memory = sia_alloc(used, 1);
         if (!s->memory) return sia_fail_memory(err, used, "session");
     }
+    return SIA_OK;
+}
+
+/* Room for logits of which losses are made; text that is only continued needs none. */
+static sia_status make_loss_room(sia_session *s, sia_error *err) {
+    if (s->logits) return SIA_OK;
+    size_t row = s->m->config.vocabulary * sizeof(float) * (size_t)s->m->threads;
+    int64_t rows = (int64_t)(LOSS_BYTES / row) / 6 * 6; /* whole tiles of a product */
+    s->loss_rows = rows > LOSS_ROWS ? LOSS_ROWS : rows > 6 ? rows : 6;
+    size_t bytes = (size_t)s->loss_rows * row;
+    s->logits = sia_alloc(bytes, 1);
+    if (!s->logits) return sia_fail_memory(err, bytes, "losses");
+    s->bytes += bytes;
     return SIA_OK;
 }
 
@@ -85,6 +99,7 @@ void sia_session_destroy(sia_session *s) {
     for (int i = 0; s->caches && i < s->m->config.layers; i++) sia_cache_destroy(s->caches[i]);
     sia_free(s->caches);
     sia_free(s->memory);
+    sia_free(s->logits);
     sia_free(s);
 }
 
@@ -214,9 +229,10 @@ typedef struct loss_job {
 static void loss_task(void *context, int64_t task, int worker) {
     const loss_job *job = context;
     const sia_model *m = job->s->m;
-    int64_t first = task * LOSS_ROWS, rows = job->rows - first < LOSS_ROWS ? job->rows - first : LOSS_ROWS;
+    int64_t most = job->s->loss_rows, first = task * most;
+    int64_t rows = job->rows - first < most ? job->rows - first : most;
     int64_t vocabulary = m->config.vocabulary;
-    float *logits = job->s->logits + worker * LOSS_ROWS * vocabulary;
+    float *logits = job->s->logits + worker * most * vocabulary;
     sia_model_product(m, sia_unembedding(&m->parameters), false, rows, job->s->y + first * m->config.width,
                       logits, 0);
     for (int64_t i = 0; i < rows; i++) {
@@ -241,7 +257,7 @@ static sia_status feed_chunk(sia_session *s, const uint32_t *ids, int64_t rows, 
     }
     norm(s, s->x, s->y, rows, width);
     if (losses)
-        sia_parallel(m->threads, sia_blocks(rows, LOSS_ROWS), loss_task,
+        sia_parallel(m->threads, sia_blocks(rows, s->loss_rows), loss_task,
                      &(loss_job){s, targets, losses, rows});
     if (logits) {
         const sia_parameter *w = sia_unembedding(&m->parameters);
@@ -262,6 +278,7 @@ sia_status sia_session_feed(sia_session *s, const uint32_t *ids, int64_t count, 
                         (long long)s->length, (long long)SIA_MAX_POSITION);
     sia_status status = sia_model_check_ids(s->m, ids, count, "input", false, err);
     if (!status && targets) status = sia_model_check_ids(s->m, targets, count, "target", true, err);
+    if (!status && targets) status = make_loss_room(s, err);
     if (status) return status;
     int64_t before = s->length;
     for (int64_t at = 0; !status && at < count; at += CHUNK) {

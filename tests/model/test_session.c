@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -175,6 +176,56 @@ static void sampling(void **state) {
     assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.limit = 6}, 0, &id, NULL), SIA_ARGUMENT);
 }
 
+static const float *by_these;
+static int by_logit(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (by_these[x] != by_these[y]) return by_these[x] > by_these[y] ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* The definition: tokens sorted by their logits, cut, and the one at which the sum of probabilities passes the number. */
+static uint32_t sample_by_sorting(const float *logits, uint32_t count, const sia_sampling *s,
+                                  uint64_t index) {
+    uint32_t order[600], kept = 0, most = s->top_k && s->top_k < count ? (uint32_t)s->top_k : count;
+    double p[600], whole = 0, sum = 0, at = 0;
+    for (uint32_t i = 0; i < count; i++) order[i] = i;
+    by_these = logits;
+    qsort(order, count, sizeof *order, by_logit);
+    for (uint32_t i = 0; i < most; i++) {
+        p[i] = exp((double)(logits[order[i]] - logits[order[0]]) / s->temperature);
+        whole += p[i];
+    }
+    while (kept < most && (kept == 0 || s->top_p == 0 || sum < s->top_p * whole)) sum += p[kept++];
+    double wanted = sia_random_uniform(s->seed, index) * sum;
+    for (uint32_t i = 0; i < kept; i++)
+        if ((at += p[i]) > wanted) return order[i];
+    return order[kept - 1];
+}
+
+static void sample_is_the_sorted_one(void **state) {
+    (void)state;
+    static const sia_sampling cases[] = {
+        {.temperature = 1, .seed = 1},
+        {.temperature = 100, .seed = 2}, /* so far that the last ones are drawn, too */
+        {.temperature = 0.1, .seed = 3},
+        {.temperature = 2, .top_k = 40, .seed = 4},
+        {.temperature = 1, .top_p = 0.9, .seed = 5},
+        {.temperature = 100, .top_p = 0.99, .top_k = 599, .seed = 6},
+        {.temperature = 3, .top_k = 2, .top_p = 0.999, .limit = 2, .seed = 7},
+    };
+    for (uint64_t n = 0; n < 300; n++) {
+        float logits[600];
+        for (uint32_t i = 0; i < 600; i++) /* every third has equals */
+            logits[i] = i % 3 == 0 ? (float)(i % 7) : 2 * (float)sia_random_normal(8, n * 600 + i);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            const sia_sampling *s = &cases[i];
+            uint32_t id, count = s->limit ? s->limit : 600;
+            assert_int_equal(sia_sample(logits, 600, s, n, &id, NULL), SIA_OK);
+            assert_int_equal(id, sample_by_sorting(logits, count, s, n));
+        }
+    }
+}
+
 /* What the calls refuse, and with which sentence. */
 static void wrong_uses(void **state) {
     (void)state;
@@ -270,8 +321,9 @@ static void validation_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_reference),  cmocka_unit_test(threads_and_truncation),
-        cmocka_unit_test(schemes_that_fit),   cmocka_unit_test(wrong_uses),
-        cmocka_unit_test(validation_refused), cmocka_unit_test(sampling)};
+        cmocka_unit_test(against_reference), cmocka_unit_test(threads_and_truncation),
+        cmocka_unit_test(schemes_that_fit),  cmocka_unit_test(sample_is_the_sorted_one),
+        cmocka_unit_test(wrong_uses),        cmocka_unit_test(validation_refused),
+        cmocka_unit_test(sampling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
