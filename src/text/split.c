@@ -77,6 +77,22 @@ static inline size_t decode(const unsigned char *s, size_t bytes, uint32_t *code
     return *code < 0x10000 || *code >= CODE_POINTS ? 0 : 4;
 }
 
+/* Of White_Space, what is beyond ASCII. */
+static bool is_wide_space(uint32_t c) {
+    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* A byte that starts a character is never inside of another: what is whole seen from here is so from the front. */
+bool sia_split_ends_character(const char *text, size_t at) {
+    for (size_t back = 2; back <= 4 && back <= at; back++) {
+        const unsigned char *s = (const unsigned char *)text + at - back;
+        uint32_t code;
+        if (!follows(*s)) return decode(s, back, &code) == back && !is_wide_space(code);
+    }
+    return false;
+}
+
 size_t sia_utf8_length(const char *text, size_t bytes) {
     uint32_t code;
     return bytes ? decode((const unsigned char *)text, bytes, &code) : 0;

@@ -39,12 +39,16 @@ size_t sia_utf8_length(const char *text, size_t bytes);
 
 /* ---------------------------------------------------------------------------------------------------- blocks
  *
- * No piece reaches from a character that is no space into one that is. So text can be cut between a printable
- * ASCII character and an ASCII space: the pieces of the parts are the pieces of the whole. */
+ * No piece reaches from a character that is no space into one that is. So text can be cut between such a character and
+ * an ASCII space: the pieces of the parts are the pieces of the whole. */
+
+/* Whether the bytes beyond ASCII before text[at] are a character, and no space. */
+bool sia_split_ends_character(const char *text, size_t at);
 
 static inline bool sia_split_can_cut(const char *text, size_t at) {
-    return text[at - 1] > 0x20 && text[at - 1] < 0x7f &&
-           (text[at] == ' ' || (text[at] >= '\t' && text[at] <= '\r'));
+    if (text[at] != ' ' && !(text[at] >= '\t' && text[at] <= '\r')) return false;
+    unsigned char before = (unsigned char)text[at - 1];
+    return before < 0x80 ? before > 0x20 && before < 0x7f : sia_split_ends_character(text, at);
 }
 
 /* Blocks of about this many bytes, for parallel work; the same for any number of threads. */

@@ -126,6 +126,9 @@ static void test_all_characters(void **state) {
         if (code >= 0x80) text[n++] = (char)(0x80 | (code & 0x3f));
         size_t width = n - 1;
         assert_int_equal(sia_utf8_length(text + 1, width), width);
+        text[n] = ' '; /* which a space before it would take into its piece */
+        if (code >= 0x80 && sia_split_can_cut(text, n) != (sia_split_next(text + 1, width + 1) == width))
+            fail_msg("U+%04X: a space, or none?", code);
         text[n] = '1';
         text[n + 1] = ' ';
         memcpy(text + n + 2, text + 1, width);
@@ -163,6 +166,9 @@ static void test_cuts(void **state) {
     assert_int_equal(sia_tokenizer_cut("", 0), 0);
     assert_int_equal(sia_tokenizer_cut("abc", 3), 0);
     assert_int_equal(sia_tokenizer_cut("ab c", 4), 2);
+    assert_int_equal(sia_tokenizer_cut("\xe3\x80\x82\n\xe4\xb8\x80", 7), 3);
+    assert_int_equal(sia_tokenizer_cut("\xe3\x80\x80\n\xe4\xb8\x80", 7), 0); /* a wide space */
+    assert_int_equal(sia_tokenizer_cut("\x80\x82\n", 3), 0);                 /* no character */
 }
 
 /* The blocks cover a text without a gap, also when a word is longer than many of them. */
