@@ -22,7 +22,7 @@ int sia_utf8_character(const char *text, size_t bytes, uint32_t *number) {
     return length;
 }
 
-static bool is_harmful(uint32_t c, const char *kept) {
+bool sia_is_harmful(uint32_t c, const char *kept) {
     if (c < 0x20) return c == 0 || !strchr(kept, (int)c);
     return (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
@@ -34,7 +34,7 @@ size_t sia_harmless_part(char *text, size_t bytes, const char *kept) {
         uint32_t number;
         int length = sia_utf8_character(text + at, bytes - at, &number);
         if (length < 0) break;
-        if (length == 0 || is_harmful(number, kept)) {
+        if (length == 0 || sia_is_harmful(number, kept)) {
             if (length == 0) length = 1;
             memset(text + at, '?', (size_t)length);
         }

@@ -27,6 +27,9 @@ char *sia_harmless(char *text, size_t bytes, const char *kept);
  * starts so, -1 when more bytes must come to tell. */
 int sia_utf8_character(const char *text, size_t bytes, uint32_t *number);
 
+/* Whether a character is one of those that become '?'. */
+bool sia_is_harmful(uint32_t c, const char *kept);
+
 /* Whether all of it is UTF-8, harmless or not. */
 bool sia_is_utf8(const char *text, size_t bytes);
 

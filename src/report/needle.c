@@ -39,7 +39,7 @@ static bool has_twins(const sia_lines *lines, bool *failed) {
         const json_t *line = lines->list[i];
         char key[SIA_LABEL + 64], label[SIA_LABEL];
         if (!sia_line_is(line, "needle")) continue;
-        (void)snprintf(key, sizeof key, "%g %g %s", sia_line_number(line, "length"),
+        (void)snprintf(key, sizeof key, "%.17g %.17g %s", sia_line_number(line, "length"),
                        sia_line_number(line, "seed"), sia_line_label(line, label));
         const char *before = json_string_value(json_object_get(seen, key));
         twins = before && strcmp(before, sia_line_text(line, "run")) != 0;

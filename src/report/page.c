@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/harmless.h"
+
 void sia_page_free(sia_page *page) {
     free(page->bytes);
     *page = (sia_page){0};
@@ -62,35 +64,18 @@ void sia_page_printf(sia_page *page, const char *format, ...) {
 
 /* ------------------------------------------------------------------------------------------------ escaping */
 
-/* The length of the UTF-8 character at s and its value; 0 when it is none. */
-static int utf8_read(const unsigned char *s, uint32_t *value) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int length = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-    if (length == 0) return 0;
-    uint32_t c = length == 1 ? s[0] : s[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++) {
-        if (s[i] >> 6 != 2) return 0; /* the 0 at the end is caught here too */
-        c = c << 6 | (s[i] & 0x3fu);
-    }
-    if (c < least[length] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return 0;
-    *value = c;
-    return length;
-}
-
-static bool harmless(uint32_t c) {
-    if (c < 0x20) return c == '\t' || c == '\n';
-    if (c >= 0x7f && c < 0xa0) return false;
-    bool turns = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+/* Beside what is harmful: the numbers that Unicode gives to no character, which HTML does not allow. */
+static bool may_stand(uint32_t c) {
     bool nothing = (c & 0xfffe) == 0xfffe || (c >= 0xfdd0 && c < 0xfdf0);
-    return !turns && !nothing;
+    return !nothing && !sia_is_harmful(c, "\t\n");
 }
 
 void sia_page_escape(sia_page *page, const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
-    while (*s) {
+    size_t left = strlen(text);
+    for (const char *s = text; left;) {
         uint32_t c;
-        int length = utf8_read(s, &c);
-        if (length == 0 || !harmless(c))
+        int length = sia_utf8_character(s, left, &c);
+        if (length <= 0 || !may_stand(c))
             sia_page_add(page, "\xef\xbf\xbd");
         else if (c == '&')
             sia_page_add(page, "&amp;");
@@ -103,8 +88,10 @@ void sia_page_escape(sia_page *page, const char *text) {
         else if (c == '\'')
             sia_page_add(page, "&#39;");
         else
-            add_bytes(page, (const char *)s, (size_t)length);
-        s += length ? length : 1;
+            add_bytes(page, s, (size_t)length);
+        size_t step = length > 0 ? (size_t)length : 1;
+        s += step;
+        left -= step;
     }
 }
 

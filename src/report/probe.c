@@ -82,8 +82,9 @@ static void mass_fill(mass *m, const sia_lines *lines, const char *name, sia_dat
         double decade = m->decades[i];
         bool small = decade >= 0 && decade < 16;
         (void)snprintf(m->column_text[i], sizeof m->column_text[i], "%.40s",
-                       small ? sia_tick_text(pow(10, decade), 1, true, from)
-                             : sia_number_text(decade, 0, from));
+                       decade == 0 ? "0" /* the token itself is with the nearest ones */
+                       : small     ? sia_tick_text(pow(10, decade), 1, true, from)
+                                   : sia_number_text(decade, 0, from));
         m->columns[i] = m->column_text[i];
     }
 }

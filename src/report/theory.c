@@ -23,23 +23,24 @@ static const struct curve {
     const char *title, *x_label, *y_label, *file;
     bool by_ratio;  /* D is a part of the curve's name */
     bool largest_n; /* only the lines with the largest n */
+    double least;   /* what is below is not drawn, lest the others become one line; 0: all is */
 } curves[] = {
     {"property", "Z", "closed", NULL, at_t, "Total attention: the expected Z over the distances t to tD",
-     "t, tokens", "Z, closed form", "theory-z.csv", true, false},
+     "t, tokens", "Z, closed form", "theory-z.csv", true, false, 0},
     {"property", "N", "closed", NULL, at_t,
      "Unnormalised sparsity: the expected N over the distances t to tD", "t, tokens", "N, closed form",
-     "theory-n.csv", true, false},
+     "theory-n.csv", true, false, 0},
     {"total", NULL, "log10_Z", NULL, at_t, "Total attention over the distances t to 10t", "t, tokens",
-     "log\xe2\x82\x81\xe2\x82\x80 of the expected Z", "theory-total.csv", false, false},
+     "log\xe2\x82\x81\xe2\x82\x80 of the expected Z", "theory-total.csv", false, false, -20},
     {"entropy-range", NULL, "entropy", "error", at_t, "Entropy over the distances t to tD", "t, tokens",
-     "entropy, nats", "theory-entropy-range.csv", true, false},
+     "entropy, nats", "theory-entropy-range.csv", true, false, 0},
     {"context", NULL, "entropy", "error", at_n, "Entropy of attention against context, Gaussian logits",
-     "context, tokens", "entropy, nats", "theory-entropy.csv", false, false},
+     "context, tokens", "entropy, nats", "theory-entropy.csv", false, false, 0},
     {"context", NULL, "last100", "last100_error", at_n, "Attention to the last 100 tokens, Gaussian logits",
-     "context, tokens", "share of attention", "theory-last100.csv", false, false},
+     "context, tokens", "share of attention", "theory-last100.csv", false, false, 0},
     {"context-range", NULL, "entropy", "error", at_middle,
      "Entropy within ranges of distances, at the longest context", "distance, tokens", "entropy, nats",
-     "theory-ranges.csv", false, true},
+     "theory-ranges.csv", false, true, 0},
 };
 enum { CURVES = sizeof curves / sizeof *curves, MOST_FIGURES = 24, ROWS_OPEN = 16 };
 
@@ -105,7 +106,7 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
     }
     sia_series series[SIA_REPORT_NAMES];
     sia_data data = {.heads = {"curve", c->x_label, c->y, "standard error"}, .columns = 4};
-    bool errors = false;
+    bool errors = false, cut = false;
     for (int i = 0; i < g.count; i++) {
         sia_gathered *group = &g.groups[i];
         series[i] = (sia_series){.name = group->name,
@@ -120,9 +121,16 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
             sia_data_number(&data, group->x[p]);
             sia_data_number(&data, group->mean[p]);
             sia_data_number(&data, group->error[p]);
+            bool below = c->least < 0 && group->mean[p] < c->least;
+            if (below) group->mean[p] = NAN;
+            cut = cut || below;
         }
     }
-    sia_html_figure_open(&r->body, c->title, errors ? "Bars: one standard error of the samples." : NULL);
+    sia_html_figure_open(&r->body, c->title,
+                         cut ? "What is below 10\xe2\x81\xbb\xc2\xb2\xe2\x81\xb0, no attention at all, is "
+                               "not drawn; the data has it."
+                         : errors ? "Bars: one standard error of the samples."
+                                  : NULL);
     sia_svg_lines(&r->body, &(sia_figure){.title = c->title,
                                           .x = {.label = c->x_label, .log = true},
                                           .y = {.label = c->y_label},
