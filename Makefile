@@ -106,6 +106,7 @@ format: deps-dev ## put every source file into the project's format
 install: all ## install to PREFIX (and DESTDIR)
 	@cmake $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >$(BUILD).log # sia.pc names the prefix
 	@cmake --install $(BUILD)
+	@test -n "$(DESTDIR)" || test "$$(id -u)" != 0 || ldconfig # what is linked with libsia.so finds it
 
 deb: deps ## a Debian package, in build/; tests/deb.sh tries it
 	@sh cmake/deps.sh dpkg-dev

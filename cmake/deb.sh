@@ -40,8 +40,8 @@ library=$(find "$root/usr/lib" -name 'libsia.so.*' -type f)
 depends=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/sia" "$library" 2>"$work/log") || { cat "$work/log" >&2; exit 1; }
 depends=${depends#shlibs:Depends=}
 
-major=${version%%.*}
-echo "libsia $major sia (>= $version)" >"$root/DEBIAN/shlibs"
+soname=$(objdump -p "$library" | sed -n 's/.*SONAME *libsia\.so\.//p')
+echo "libsia $soname sia (>= $version)" >"$root/DEBIAN/shlibs"
 echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
 (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 cat >"$root/DEBIAN/control" <<END

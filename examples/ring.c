@@ -3,7 +3,7 @@
  * Attention of one sequence over the ranks of an MPI job, forward and backward: each holds its part of the
  * positions, and keys and values go round.
  *
- *     mpicc ring.c $(pkg-config --cflags --libs sia) -lm -o ring && mpirun -n 4 ./ring
+ *     mpicc ring.c $(pkg-config --cflags --libs sia) -lm -o ring && mpirun -n 2 ./ring
  *
  * So that there is something to compare with, every rank also computes the whole sequence by itself. */
 #include <math.h>

@@ -12,7 +12,7 @@
  *     sia_attention_destroy(a);
  *
  * The library never prints and never ends the process. A call that can fail returns a status, and puts one
- * sentence for a person into the caller's sia_error (which may be NULL).
+ * sentence for a person into the caller's sia_error (which may be NULL, and is left as it is on success).
  *
  * Threads: an attention object may be used by several threads at once; a cache or a ring by one thread at a
  * time. */
@@ -52,13 +52,15 @@ typedef struct sia_error {
 
 SIA_API const char *sia_status_name(sia_status status); /* "argument" */
 SIA_API const char *sia_version(void);                  /* of the library that was loaded */
-SIA_API const char *
-sia_isa(void); /* the instruction set in use; the environment's SIA_ISA overrides the choice */
+
+/* The instruction set in use; SIA_ISA in the environment, read once, overrides the choice. One that is not known or not
+ * there makes every sia_attention_create fail. */
+SIA_API const char *sia_isa(void);
 
 /* ----------------------------------------------------------------------------------------------- schemes
  *
- * With S = q.k / sqrt(head_dim), distance t = query position - key position >= 0, and N = query position + 1
- * the number of keys that the query sees, the logit is
+ * With S = q.k / sqrt(head_dim), distance t = query position - key position >= 0, and N = query position + 1,
+ * which is the number of keys that the query sees if they begin at position 0, the logit is
  *
  *     L = scale[t] * row * S' + bias[t]            S': S after the rotary slot turned q and k
  *
@@ -75,7 +77,8 @@ sia_isa(void); /* the instruction set in use; the environment's SIA_ISA override
  *                         m_t = -a_t^2 + beta/alpha
  *                 alibi   bias = -2^(-8 h/heads) t, h = 1 .. heads
  *
- * "rope+ntk" and "ntk" are one scheme, as are "rope+yarn" and "yarn". */
+ * "rope+ntk" (in this order) and "ntk" are one scheme, as are "rope+yarn" and "yarn". A slot that the caller fills
+ * (sia_distance_fill) has the name "own", which is no word to create one by. */
 typedef enum sia_rotary {
     SIA_ROTARY_NONE,
     SIA_ROTARY_ROPE,
@@ -146,7 +149,7 @@ SIA_API sia_status sia_attention_create(sia_attention **a, const char *scheme,
                                         const sia_attention_config *config, sia_error *err);
 SIA_API void sia_attention_destroy(sia_attention *a); /* NULL is fine */
 
-/* The scheme's canonical name, and the configuration with every default filled in. */
+/* The scheme's canonical name, and the configuration with every default filled in; both live as long as a. */
 SIA_API const char *sia_attention_scheme(const sia_attention *a);
 SIA_API const sia_attention_config *sia_attention_settings(const sia_attention *a);
 
@@ -154,19 +157,21 @@ SIA_API const sia_attention_config *sia_attention_settings(const sia_attention *
 SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_t count, float *scale,
                                         float *bias, sia_error *err);
 
-/* The table of distances grows when a call needs it. This makes it grow now, so that no later call up to
- * this length allocates. */
+/* Tables have a row for every position up to the last one of a call (not for its distances alone), for each head where
+ * heads differ: si and rope take some 8 bytes a position, ALiBi 8 for each head. They grow when a call needs it, while
+ * others that need more wait. This makes them grow now, so that no later call up to this length that is lent its
+ * workspace allocates; but the first call with several threads starts them. */
 SIA_API sia_status sia_attention_reserve(const sia_attention *a, int64_t length, sia_error *err);
 
 /* Which queries meet which keys: query i stands at position q_pos + i, key j at k_pos + j, and i sees j when
  * q_pos + i >= k_pos + j. A whole sequence has q_pos = k_pos = 0; a chunk of a long prompt, q_pos > 0. */
 typedef struct sia_span {
-    int64_t batch; /* [1] */
-    int64_t q_len, k_len;
+    int64_t batch;        /* [1] */
+    int64_t q_len, k_len; /* at least 1 */
     int64_t q_pos, k_pos;
 } sia_span;
 
-/* Distances are counted in int32 and tables are linear in them. */
+/* Distances are counted in int32. */
 #define SIA_MAX_POSITION ((int64_t)1 << 30)
 
 /* Entropy and attention mass for each query, computed on the way. mass[0] is the weight on the token itself
@@ -181,7 +186,8 @@ typedef struct sia_forward {
     float *lse;         /* [batch, q_len, heads] log of the row sum, for the backward pass; or NULL */
     float *entropy;     /* [batch, q_len, heads] or NULL */
     float *mass;        /* [batch, q_len, heads, SIA_DECADES] or NULL */
-    /* Floats from one position to the next. [dense: heads * head_dim, kv_heads * head_dim] */
+    /* Floats from one position to the next, at most 2^32; sequence b of a batch begins at position b * length. [dense:
+     * heads * head_dim, kv_heads * head_dim] */
     int64_t q_stride, k_stride, v_stride, out_stride;
 } sia_forward;
 
@@ -207,8 +213,12 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  * stays in its row; one in k or v reaches the queries that see that key, and no others. A logit of -infinity
  * is a weight of 0, and a query that has no other is one that sees no key; a row with a logit that is NaN or
  * above the range of float is NaN. Every other row is finite as long as |v| <= 1e29, whatever the size of its
- * logits; values below 1e-29 may lose bits. Sums are taken in a fixed order: the result does not depend on the
- * number of threads, nor a row on anything but what it sees. */
+ * logits; values below 1e-29 may lose bits. All this is meant of logits as floats give them: where the sum q.k
+ * goes beyond the range of float on its way (|q| and |k| of 1e18 are safe), the logit does, too. A logit is known
+ * to 1e-7 of the larger of its parts, scale * S and bias. Arrays that are written may not overlap others.
+ *
+ * Sums are taken in a fixed order: the result does not depend on the number of threads, nor a row on anything but
+ * what it sees. */
 SIA_API sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io,
                                          void *work, sia_error *err);
 
@@ -238,7 +248,7 @@ typedef struct sia_cache sia_cache;
 
 /* The cache borrows a, which must outlive it. */
 SIA_API sia_status sia_cache_create(sia_cache **c, const sia_attention *a, sia_type type, sia_error *err);
-SIA_API void sia_cache_destroy(sia_cache *c);
+SIA_API void sia_cache_destroy(sia_cache *c); /* NULL is fine */
 
 /* k, v [n, kv_heads, head_dim] join at positions sia_cache_length(c) and following. The cache grows by
  * chunks; what is in it never moves. On failure nothing was appended. */
@@ -294,7 +304,7 @@ SIA_API sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int thr
 
 /* For text that comes in parts: the last place at which text can be cut whatever follows it, so that text[0
  * .. cut) and text[cut ..) encoded one after the other give the ids of the whole. 0 when there is none. (A
- * cut is between a printable ASCII character and an ASCII space.) */
+ * cut is between a character that is no space and an ASCII space.) */
 SIA_API size_t sia_tokenizer_cut(const char *text, size_t bytes);
 
 /* The bytes of one token (not ended by 0); length 0 for a special token or an id outside the vocabulary. */

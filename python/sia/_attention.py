@@ -6,7 +6,7 @@ causal; sia.h says what each scheme puts for scale, row, bias, and S' (the rotar
 
 import functools
 import threading
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -50,16 +50,36 @@ class Tables(NamedTuple):
 
 
 class _Own:
-    """A distance slot in Python, and the exception that it raised."""
+    """A distance slot in Python, and the exception that it raised. A table that has been filled stays: after a failure
+    the attention is of no use any more, and every call says so."""
 
     def __init__(self, function: Fill) -> None:
         self.function = function
         self.error: Optional[BaseException] = None
+        self.told = False
+
+    def fill(self, head: int, heads: int, first: int, places: Sequence[Array]) -> None:
+        """Both halves of what the function returns, checked before anything is written."""
+        values = self.function(head, heads, np.arange(first, first + len(places[0])))
+        if not isinstance(values, (tuple, list)) or len(values) != 2:
+            raise ArgumentError("fill: want a pair, scale and bias, got %s" % type(values).__name__)
+        pair = [np.asarray(value, np.float64) for value in values]
+        for name, value in zip(("scale", "bias"), pair):
+            if value.shape not in ((), places[0].shape):
+                raise ArgumentError(
+                    "fill: %s of shape %s: want one number, or %d" % (name, value.shape, len(places[0]))
+                )
+        for place, value in zip(places, pair):
+            place[:] = value
 
     def raise_error(self) -> None:
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
+        """What it failed with, the first time; then that it did."""
+        if self.error is None:
+            return
+        if self.told:
+            raise ArgumentError("attention: its fill has failed (%r): make it anew" % (self.error,))
+        self.told = True
+        raise self.error
 
 
 @ffi.def_extern()
@@ -68,9 +88,7 @@ def sia_python_fill(context, head, heads, first, count, scale, bias):  # type: i
     own = ffi.from_handle(context)
     places = [np.frombuffer(ffi.buffer(p, count * 8), np.float64) for p in (scale, bias)]
     try:
-        values = own.function(head, heads, np.arange(first, first + count))
-        for place, value in zip(places, values):
-            place[:] = value
+        own.fill(head, heads, first, places)
     except BaseException as error:  # pylint: disable=broad-except
         own.error = error
         for place in places:

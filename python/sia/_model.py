@@ -3,10 +3,11 @@
 model with a KV cache.
 
     model = sia.Model("runs/first")
-    model.tensors["unembedding"]                         # float32 [vocabulary, width], the model's own memory
+    model.tensors["unembedding.weight"]                  # float32 [vocabulary, width], the model's own memory
     model.loss("It was a dark and stormy night.")        # nats a token
     model.generate("It was a dark", tokens=50)"""
 
+import os
 import threading
 import weakref
 from pathlib import Path as FilePath
@@ -47,7 +48,7 @@ def _settings(config: Any) -> Dict[str, Any]:
 
 def _find_tokenizer(path: Path) -> Optional[FilePath]:
     """The tokenizer.json of a run, from the path of the run, of a checkpoint in it, or of a checkpoint's file."""
-    place = FilePath(path.decode() if isinstance(path, bytes) else path).absolute()
+    place = FilePath(os.fsdecode(path)).absolute()
     for folder in [place, *place.parents][:3]:
         if (folder / "tokenizer.json").is_file():
             return folder / "tokenizer.json"

@@ -146,6 +146,39 @@ def test_own_distance_slot_that_fails(random):
         a.forward(*[random(1, 9, 1, 8)] * 3)
 
 
+def test_own_distance_slot_that_failed_once(random):
+    calls = []
+
+    def fill(head, heads, t):
+        calls.append(t)
+        if len(calls) == 1:
+            raise KeyError("on purpose")
+        return 1, -t
+
+    a = sia.Attention("nope", heads=1, head_dim=8, fill=fill)
+    arrays = [random(1, 9, 1, 8)] * 3
+    with pytest.raises(KeyError, match="on purpose"):
+        a.forward(*arrays)
+    with pytest.raises(sia.ArgumentError, match="its fill has failed .*on purpose.*: make it anew"):
+        a.forward(*arrays)
+
+
+@pytest.mark.parametrize(
+    "values, sentence",
+    [
+        (lambda t: (np.ones(len(t)),), "want a pair, scale and bias, got tuple"),
+        (lambda t: -0.1 * t, "want a pair, scale and bias, got ndarray"),
+        (lambda t: (1, -t, 0), "want a pair, scale and bias, got tuple"),
+        (lambda t: None, "want a pair, scale and bias, got NoneType"),
+        (lambda t: (1, -t[:-1]), "bias of shape .*: want one number, or"),
+    ],
+)
+def test_own_distance_slot_of_a_wrong_shape(random, values, sentence):
+    with pytest.raises(sia.ArgumentError, match=sentence):
+        a = sia.Attention("nope", heads=1, head_dim=8, fill=lambda head, heads, t: values(t))
+        a.forward(*[random(1, 9, 1, 8)] * 3)
+
+
 def test_settings_have_their_defaults():
     a = sia.Attention("prope+si", heads=4, head_dim=16, train_len=400)
     assert a.scheme == "si+prope"

@@ -169,8 +169,8 @@ sia_status sia_span_check(const sia_attention *a, sia_span *s, sia_error *err) {
 sia_status sia_stride_check(const char *name, int64_t *stride, int64_t dense, sia_error *err) {
     if (*stride == 0) *stride = dense;
     if (*stride >= dense && *stride <= (int64_t)1 << 32) return SIA_OK;
-    return sia_fail(err, SIA_ARGUMENT, "%s %lld: want at least a row, %lld, or 0 for dense", name,
-                    (long long)*stride, (long long)dense);
+    return sia_fail(err, SIA_ARGUMENT, "%s %lld: want at least a row, %lld, and at most 2^32, or 0 for dense",
+                    name, (long long)*stride, (long long)dense);
 }
 
 sia_status sia_array_check(const char *name, const void *array, sia_error *err) {

@@ -38,10 +38,18 @@ const char *sia_status_name(sia_status status) {
 sia_status(sia_fail)(sia_error *err, sia_status status, const char *format, ...) {
     if (!err) return status;
     err->status = status;
+    char whole[8192]; /* a path may have 4096 bytes */
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(err->text, sizeof err->text, format, arguments);
+    (void)vsnprintf(whole, sizeof whole, format, arguments);
     va_end(arguments);
+    /* A sentence begins with the thing, and ends with what is wrong: of one that is too long, the middle goes. */
+    enum { HEAD = 120, ROOM = sizeof err->text };
+    size_t length = strlen(whole);
+    if (length < ROOM)
+        memcpy(err->text, whole, length + 1);
+    else
+        (void)snprintf(err->text, ROOM, "%.*s ... %s", HEAD, whole, whole + length - (ROOM - HEAD - 6));
     (void)sia_harmless(err->text, strlen(err->text), "");
     return status;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/harmless.h"
 #include "base/temporary.h"
 
@@ -221,13 +222,6 @@ sia_status sia_input_read(const char *path, size_t limit, sia_stopped *stopped, 
 
 /* ------------------------------------------------------------------------------------------------ writing */
 
-static int fsync_retry(int fd) {
-    int result;
-    do result = fsync(fd);
-    while (result != 0 && errno == EINTR);
-    return result;
-}
-
 sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t count, size_t offset,
                            sia_error *err) {
     for (size_t done = 0; done < count;) {
@@ -240,7 +234,10 @@ sia_status sia_fd_write_at(int fd, const char *name, const void *bytes, size_t c
 }
 
 sia_status sia_fd_sync(int fd, const char *name, sia_error *err) {
-    return fsync_retry(fd) == 0 ? SIA_OK : sia_fail_file(err, name);
+    int result;
+    do result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result == 0 ? SIA_OK : sia_fail_file(err, name);
 }
 
 struct sia_output {
@@ -358,18 +355,6 @@ sia_status sia_output_patch(sia_output *out, size_t offset, const void *data, si
     return status ? status : sia_fd_write_at(out->fd, out->path, data, bytes, offset, err);
 }
 
-/* The rename itself is on the disk only when its folder is. A folder that cannot be opened or synced (some
- * network file systems) is no reason to call the file lost. */
-static void sync_folder(char *path) {
-    char *slash = strrchr(path, '/');
-    if (slash && slash != path) *slash = 0;
-    const char *folder = !slash ? "." : slash == path ? "/" : path;
-    int fd = sia_fd_open(folder, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) return;
-    (void)fsync_retry(fd);
-    (void)close(fd);
-}
-
 sia_status sia_output_commit(sia_output *out, sia_error *err) {
     sia_status status = flush(out, true, err);
     if (!status && out->temporary) {
@@ -379,7 +364,7 @@ sia_status sia_output_commit(sia_output *out, sia_error *err) {
         if (!status) {
             free(out->temporary);
             out->temporary = NULL;
-            sync_folder(out->path);
+            status = sia_folder_sync_above(out->path, err); /* the rename itself is on the disk only then */
         }
     }
     sia_output_abandon(out);

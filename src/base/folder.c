@@ -89,6 +89,7 @@ sia_status sia_folder_empty(const char *path, bool *empty, sia_error *err) {
 
 sia_status sia_folder_sync(const char *path, sia_error *err) {
     int fd = sia_fd_open(path, O_RDONLY | O_DIRECTORY, 0), result;
+    if (fd < 0 && errno == EACCES) return SIA_OK; /* we may write to it, but not read it */
     if (fd < 0) return sia_fail_file(err, path);
     do result = fsync(fd);
     while (result != 0 && errno == EINTR);
@@ -98,7 +99,7 @@ sia_status sia_folder_sync(const char *path, sia_error *err) {
     return status;
 }
 
-static sia_status sync_parent(const char *path, sia_error *err) {
+sia_status sia_folder_sync_above(const char *path, sia_error *err) {
     char *parent = sia_path_above(path);
     if (!parent) return sia_fail_memory(err, strlen(path), path);
     sia_status status = sia_folder_sync(parent, err);
@@ -116,7 +117,7 @@ sia_status sia_folder_remove(const char *path, sia_error *err) {
     sia_status status = temporary ? SIA_OK : sia_fail_memory(err, strlen(path), path);
     if (!status && rename(path, temporary) != 0) status = sia_fail_file(err, path);
     /* The new name has to reach the disk before the files leave it; if it cannot, a kill is still harmless. */
-    if (!status) (void)sync_parent(path, NULL);
+    if (!status) (void)sia_folder_sync_above(path, NULL);
     if (!status && folder)
         sia_temporary_drop(temporary, fd);
     else if (!status)
@@ -154,7 +155,7 @@ sia_status sia_folder_look(const char *folder, const char *name, bool *there, si
 }
 
 sia_status sia_folder_ensure(const char *path, sia_error *err) {
-    if (mkdir(path, 0777) == 0) return sync_parent(path, err);
+    if (mkdir(path, 0777) == 0) return sia_folder_sync_above(path, err);
     if (errno == EEXIST) {
         bool there;
         sia_status status = sia_folder_there(path, &there, err);
@@ -165,7 +166,7 @@ sia_status sia_folder_ensure(const char *path, sia_error *err) {
     sia_status status = sia_folder_ensure(above, err);
     free(above);
     if (status) return status;
-    if (mkdir(path, 0777) == 0) return sync_parent(path, err);
+    if (mkdir(path, 0777) == 0) return sia_folder_sync_above(path, err);
     return errno == EEXIST ? SIA_OK : sia_fail_file(err, path);
 }
 
@@ -207,7 +208,7 @@ sia_status sia_folder_commit(sia_new_folder *made, const char *path, bool exchan
         else if (!exchange || !exchange_names(made->path, path))
             status = swap_by_renames(made->path, path, err);
     }
-    if (!status) status = sync_parent(path, err);
+    if (!status) status = sia_folder_sync_above(path, err);
     /* Now the old folder, if there was one; else there is nothing, and that is fine. */
     sia_folder_abandon(made);
     return status;

@@ -63,5 +63,6 @@ bool sia_folder_is_leftover(const char *name); /* a name that it takes for one *
 
 /* Waits until the names in a folder are on the disk. */
 sia_status sia_folder_sync(const char *path, sia_error *err);
+sia_status sia_folder_sync_above(const char *path, sia_error *err); /* of the folder that path is in */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/json.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -74,6 +75,8 @@ void sia_json_set(json_t **to, const char *key, json_t *value) {
 }
 
 void sia_json_push(json_t **to, json_t *value) { keep(to, json_array_append_new(*to, value)); }
+
+json_t *sia_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 json_t *sia_json_text(const char *text) {
     json_t *made = json_string(text);

@@ -42,6 +42,9 @@ void sia_json_push(json_t **to, json_t *value);
  * `then` has it. Objects are looked into. */
 const char *sia_json_difference(const json_t *then, const json_t *now, char room[static 160]);
 
+/* A number, or null for one that is not finite, which JSON has no word for. */
+json_t *sia_json_number(double value);
+
 /* A text; bytes that are no UTF-8 become question marks. NULL without memory. */
 json_t *sia_json_text(const char *text);
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "base/threads.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -55,10 +56,22 @@ void sia_threads_wait(_Atomic int64_t *counter, int64_t value) {
     while (atomic_load_explicit(counter, memory_order_acquire) != value) sia_threads_pause(&patience);
 }
 
+/* The processors that this process may use, 0 if nobody says. The kernel refuses a set that is smaller than its own. */
+static int processors(void) {
+    for (int bits = CPU_SETSIZE; bits <= 1 << 20; bits *= 2) {
+        size_t bytes = CPU_ALLOC_SIZE(bits);
+        cpu_set_t *set = CPU_ALLOC(bits);
+        if (!set) return 0;
+        int result = sched_getaffinity(0, bytes, set), reason = errno;
+        int count = result == 0 ? CPU_COUNT_S(bytes, set) : 0;
+        CPU_FREE(set);
+        if (result == 0 || reason != EINVAL) return count;
+    }
+    return 0;
+}
+
 int sia_threads_available(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int count = CPU_COUNT(&set);
+    int count = processors();
     return count < 1 ? 1 : count > SIA_MAX_THREADS ? SIA_MAX_THREADS : count;
 }
 

@@ -50,38 +50,6 @@ double cli_median_ratio(const double *over, const double *under, double scale, i
     return cli_quartiles_of(ratios, rounds).median;
 }
 
-/* ---------------------------------------------------------------------------------------------- output */
-
-sia_status cli_json_line(json_t *object, sia_error *err) {
-    if (!object) return sia_fail(err, SIA_NUMBER, "a measured figure is not finite");
-    int failed = cli_json_dump(object, stdout, JSON_REAL_PRECISION(6));
-    json_decref(object);
-    if (failed || putchar('\n') == EOF) return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
-    return SIA_OK;
-}
-
-/* ---------------------------------------------------------------------------------------------- lists */
-
-int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t max, int64_t *numbers,
-                    int *count) {
-    const char *text = cli_text(args, name), *at = text;
-    for (*count = 0;; at++) {
-        char *end;
-        errno = 0;
-        long long number = strtoll(at, &end, 10);
-        if (end == at || errno || (*end && *end != ','))
-            return cli_usage(args, "--%s %s: want whole numbers with commas between them", name, text);
-        if (number < min || number > max)
-            return cli_usage(args, "--%s %s: want numbers from %lld to %lld", name, text, (long long)min,
-                             (long long)max);
-        if (*count == CLI_MAX_LIST)
-            return cli_usage(args, "--%s %s: want %d at most", name, text, CLI_MAX_LIST);
-        numbers[(*count)++] = number;
-        at = end;
-        if (!*at) return CLI_DONE;
-    }
-}
-
 int cli_thread_list(const cli_args *args, int64_t *threads, int *count) {
     int available = sia_threads_available(), given = 0;
     int code = cli_number_list(args, "threads", 1, SIA_MAX_THREADS, threads, &given);
@@ -93,27 +61,6 @@ int cli_thread_list(const cli_args *args, int64_t *threads, int *count) {
         if (threads[i] <= available || asked) threads[(*count)++] = threads[i];
     }
     return code;
-}
-
-int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
-                  int *count) {
-    const char *text = cli_text(args, name);
-    size_t length = strlen(text);
-    if (length >= room_bytes) return cli_usage(args, "--%s: want %zu letters at most", name, room_bytes - 1);
-    memcpy(room, text, length + 1);
-    *count = 0;
-    for (char *word = room, *comma; word; word = comma) {
-        comma = strchr(word, ',');
-        if (comma) *comma++ = 0;
-        if (!*word) return cli_usage(args, "--%s %s: want words with commas between them", name, text);
-        if (*count == CLI_MAX_LIST)
-            return cli_usage(args, "--%s %s: want %d at most", name, text, CLI_MAX_LIST);
-        for (int i = 0; i < *count; i++)
-            if (strcmp(words[i], word) == 0)
-                return cli_usage(args, "--%s %s: %s is there twice", name, text, word);
-        words[(*count)++] = word;
-    }
-    return CLI_DONE;
 }
 
 /* ---------------------------------------------------------------------------------------------- roofs */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the commands `sia bench ...` share: figures over rounds, lines of JSON, lists of numbers among the
- * options, and the roofs of the machine that speeds are compared with.
+ * What the commands `sia bench ...` share: figures over rounds, and the roofs of the machine that speeds are
+ * compared with.
  *
  * Samples are taken in rounds: all of them once, then all again. Ratios are taken within a round and the
  * median over the rounds is shown, so that a machine that is slow for a while is slow for both sides of a
@@ -9,11 +9,9 @@
 #ifndef SIA_CLI_BENCH_H
 #define SIA_CLI_BENCH_H
 
-#include <jansson.h>
-
 #include "cli/options.h"
 
-enum { CLI_MAX_ROUNDS = 101, CLI_MAX_LIST = 32 };
+enum { CLI_MAX_ROUNDS = 101 };
 
 /* ---------------------------------------------------------------------------------------------- figures */
 
@@ -27,25 +25,9 @@ cli_quartiles cli_quartiles_of(const double *values, int count);
 /* The median over the rounds of scale * over[i] / under[i]; of scale / under[i] when over is NULL. */
 double cli_median_ratio(const double *over, const double *under, double scale, int rounds);
 
-/* ---------------------------------------------------------------------------------------------- output */
-
-/* Prints object as one line on stdout, six digits a number, and takes the reference. NULL (json_pack's answer
- * to a number that is not finite, or to no memory) is a failure. */
-sia_status cli_json_line(json_t *object, sia_error *err);
-
-/* ---------------------------------------------------------------------------------------------- lists */
-
-/* "256,1024" to numbers in min .. max. Returns CLI_DONE, or CLI_USAGE after saying what is wrong. */
-int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t max, int64_t *numbers,
-                    int *count);
-
 /* --threads, a list: the default is cut to what this process may use, and more than that is refused. But where there are
  * ranks, which may share a machine that only looks small to each of them, what was asked for is taken. */
 int cli_thread_list(const cli_args *args, int64_t *threads, int *count);
-
-/* "nope,si+nope" to words, each there once, copied into room and cut there. */
-int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
-                  int *count);
 
 /* ---------------------------------------------------------------------------------------------- roofs */
 

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "cli/blas.h"
 #include "cli/machine.h"
+#include "cli/show.h"
 
 /* ---------------------------------------------------------------------------------------------- figures */
 

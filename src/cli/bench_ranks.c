@@ -20,6 +20,7 @@
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
+#include "cli/show.h"
 
 static const double sample_seconds = 0.2;
 

@@ -17,6 +17,7 @@
 #include "base/threads.h"
 #include "cli/bench.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "model/session.h"
 
 enum {

@@ -29,6 +29,7 @@
 #include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 

@@ -27,6 +27,7 @@
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/settings.h"
+#include "cli/show.h"
 #include "optim/muon.h"
 #include "train/trainer.h"
 

@@ -49,7 +49,7 @@ static void show_half(shown *s, const char *key, const char *label, int64_t twic
 
 static void show_text(shown *s, const char *key, const char *label, const char *value) {
     if (s->json)
-        sia_json_set(&s->object, key, json_string(value));
+        sia_json_set(&s->object, key, sia_json_text(value));
     else
         printf("  %-22s %s\n", label, cli_shown(value));
 }
@@ -63,38 +63,35 @@ static void start(shown *s, const char *path) {
 }
 
 /* A thing that failed has its sentence on stderr, and no object. */
-static void end(shown *s, sia_status status) {
-    if (s->json && !status) {
-        (void)cli_json_dump(s->object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-        putchar('\n');
-    }
+static sia_status end(shown *s, sia_status status, sia_error *err) {
+    if (s->json && !status) return cli_json_line(s->object, err);
     json_decref(s->object);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------- statistics */
 
-/* JSON has no NaN: a figure that could not be had is null. */
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static void statistics_json(json_t **object, const char *key, const sia_statistics *r) {
     json_t *ranks = json_array(), *distances = json_array();
     for (int i = 0; i < r->ranks; i++)
-        sia_json_push(&ranks,
-                      json_pack("{s:I, s:o}", "rank", (json_int_t)r->rank[i], "share", number(r->share[i])));
+        sia_json_push(&ranks, json_pack("{s:I, s:o}", "rank", (json_int_t)r->rank[i], "share",
+                                        sia_json_number(r->share[i])));
     for (int i = 0; i < r->distances; i++)
         sia_json_push(&distances,
                       json_pack("{s:I, s:I, s:o, s:o, s:o}", "distance", (json_int_t)r->at[i].distance,
                                 "pairs", (json_int_t)r->at[i].pairs, "information",
-                                number(r->at[i].information), "noise", number(r->at[i].noise), "recurrence",
-                                number(r->at[i].recurrence)));
+                                sia_json_number(r->at[i].information), "noise",
+                                sia_json_number(r->at[i].noise), "recurrence",
+                                sia_json_number(r->at[i].recurrence)));
     sia_json_set(object, key,
                  json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "symbols",
                            (json_int_t)r->symbols, "types", (json_int_t)r->types, "once", (json_int_t)r->once,
-                           "entropy", number(r->entropy), "zipf_head", number(r->zipf_head), "zipf_tail",
-                           number(r->zipf_tail), "information_document", number(r->information_document),
-                           "recurrence_document", number(r->recurrence_document), "information_power",
-                           number(r->information_power), "recurrence_power", number(r->recurrence_power),
-                           "ranks", ranks, "distances", distances));
+                           "entropy", sia_json_number(r->entropy), "zipf_head", sia_json_number(r->zipf_head),
+                           "zipf_tail", sia_json_number(r->zipf_tail), "information_document",
+                           sia_json_number(r->information_document), "recurrence_document",
+                           sia_json_number(r->recurrence_document), "information_power",
+                           sia_json_number(r->information_power), "recurrence_power",
+                           sia_json_number(r->recurrence_power), "ranks", ranks, "distances", distances));
 }
 
 /* "rank^-1.021 at ranks 10 to 1000"; a dash and the reason when there was too little to fit it on. */
@@ -299,7 +296,7 @@ static sia_status show_folder(shown *s, const char *path, const sia_tokenizer *t
             show_count(s, "bytes", "bytes of text", m.parts[part].bytes);
             show_text(s, "checksums", "checksums", "right");
         }
-        end(s, status);
+        status = end(s, status, err);
     }
     sia_manifest_free(&m);
     return status;
@@ -339,7 +336,7 @@ static sia_status show_text_file(shown *s, const char *path, sia_error *err) {
         sia_sequence sequence = sia_word_list_sequence(&words);
         if (statistics && words.count < words.words) say_prefix(s, words.count, words.words, "word");
         if (statistics) status = show_statistics(s, &sequence, "word", err);
-        end(s, status);
+        status = end(s, status, err);
     }
     sia_word_list_free(&words);
     sia_inputs_free(&inputs);
@@ -416,8 +413,7 @@ static sia_status show_path(shown *s, const char *path, const sia_tokenizer *tok
     if (k == KIND_FOLDER) return show_folder(s, path, tokenizer, err);
     start(s, path);
     status = show_corpus(s, path, NULL, tokenizer, err);
-    end(s, status);
-    return status;
+    return end(s, status, err);
 }
 
 static int run(const cli_args *args) {

@@ -38,7 +38,7 @@ static void say(const char *folder, const sia_manifest *m, const sia_inputs *inp
                 skipped == 1 ? "" : "s");
 }
 
-static void say_json(const char *folder, const sia_manifest *m) {
+static sia_status say_json(const char *folder, const sia_manifest *m, sia_error *err) {
     json_t *object = json_pack("{s:o}", "folder", sia_json_text(folder));
     for (int part = 0; part < SIA_PARTS; part++)
         if (m->parts[part].shard_count)
@@ -46,9 +46,7 @@ static void say_json(const char *folder, const sia_manifest *m) {
                          json_pack("{s:I, s:I, s:I}", "tokens", (json_int_t)m->parts[part].tokens,
                                    "documents", (json_int_t)m->parts[part].documents, "bytes",
                                    (json_int_t)m->parts[part].bytes));
-    (void)cli_json_dump(object, stdout, JSON_COMPACT);
-    putchar('\n');
-    json_decref(object);
+    return cli_json_line(object, err);
 }
 
 static int pack(const cli_args *args, const sia_tokenizer *tokenizer, const sia_inputs *inputs) {
@@ -72,9 +70,9 @@ static int pack(const cli_args *args, const sia_tokenizer *tokenizer, const sia_
     cli_progress_end(&progress);
     if (status) return cli_fail(&err);
     if (!cli_flag(args, "quiet")) say(options.folder, &manifest, inputs, tails);
-    if (cli_flag(args, "json")) say_json(options.folder, &manifest);
+    if (cli_flag(args, "json")) status = say_json(options.folder, &manifest, &err);
     sia_manifest_free(&manifest);
-    return CLI_DONE;
+    return status ? cli_fail(&err) : CLI_DONE;
 }
 
 static sia_status find_inputs(const cli_args *args, sia_inputs inputs[SIA_PARTS], sia_error *err) {

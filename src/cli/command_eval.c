@@ -12,7 +12,6 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/threads.h"
-#include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -91,12 +90,13 @@ static sia_status put_lines(job *j, const sia_loss_result *r, double seconds, si
     json_int_t seed = (json_int_t)sia_model_settings(j->model.m)->seed, step = (json_int_t)j->model.step;
     sia_status status = put_line(
         j,
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f}", "kind", "eval",
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:I, s:I, s:f, s:f, s:s, s:f}", "kind", "eval",
                   "scheme", j->scheme, "seed", seed, "step", step, "length", (json_int_t)r->length, "loss",
-                  r->mean.loss, "error", r->mean.error, "perplexity", exp(r->mean.loss), "tokens",
-                  (json_int_t)r->mean.tokens, "windows", (json_int_t)sia_windows_count(j->windows), "seconds",
-                  seconds, "tokens_per_s", (double)r->mean.tokens / seconds, "cache",
-                  cli_text(j->args, "cache"), "peak_mb", cli_peak_megabytes()),
+                  r->mean.loss, "error", sia_json_number(r->mean.error > 0 ? r->mean.error : NAN),
+                  "perplexity", sia_json_number(exp(r->mean.loss)), "tokens", (json_int_t)r->mean.tokens,
+                  "windows", (json_int_t)sia_windows_count(j->windows), "seconds", seconds, "tokens_per_s",
+                  (double)r->mean.tokens / seconds, "cache", cli_text(j->args, "cache"), "peak_mb",
+                  cli_peak_megabytes()),
         err);
     if (!status && r->bin_count)
         status = put_line(j,

@@ -16,9 +16,9 @@
 #include "base/harmless.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "cli/bench.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/show.h"
 #include "model/generate.h"
 #include "model/session.h"
 
@@ -171,6 +171,8 @@ static int run(const cli_args *args) {
         return cli_usage(args, "want one MODEL: a run, a checkpoint or a model.safetensors");
     if (cli_given(args, "prompt") && cli_given(args, "prompt-file"))
         return cli_usage(args, "want --prompt or --prompt-file, not both");
+    if (cli_given(args, "scheme") && cli_int(args, "tokens") == 0)
+        return cli_usage(args, "--scheme is fitted to the length of the text: want --tokens 1 or more");
     cli_catch_stop();
     (void)signal(SIGPIPE, SIG_IGN);
     sia_error err;

@@ -11,7 +11,6 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/threads.h"
-#include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/ranks.h"
 #include "cli/settings.h"

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "cli/progress.h"
 #include "cli/show.h"
+#include "cli/stream.h"
 
 /* -------------------------------------------------------------------------------------------------- train */
 
@@ -109,8 +110,9 @@ static int run_train(const cli_args *args) {
         return cli_usage(args, "--json and --out - both want stdout");
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
-    sia_status status =
-        open_inputs(&in, count ? paths : none, count ? count : 1, cli_flag(args, "any-bytes"), &err);
+    sia_status status = cli_refuse_input(out, paths, count, &err);
+    if (!status)
+        status = open_inputs(&in, count ? paths : none, count ? count : 1, cli_flag(args, "any-bytes"), &err);
     double started = cli_seconds();
     sia_tokenizer_training training = {.size = (uint32_t)cli_int(args, "size"),
                                        .min_count = (uint32_t)cli_int(args, "min-count"),

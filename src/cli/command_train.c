@@ -8,7 +8,6 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/threads.h"
-#include "cli/bench.h"
 #include "cli/machine.h"
 #include "cli/ranks.h"
 #include "cli/settings.h"
@@ -60,6 +59,8 @@ static int run(const cli_args *args) {
     int code = cli_settings(args, from_base ? &base : NULL, &settings);
     if (begun && !cli_vocabulary_given(args)) settings.model.vocabulary = base.model.vocabulary;
     if (code) return code;
+    if (resume && !begun && !quiet)
+        fprintf(stderr, "%s: no run to go on with: a new one begins\n", cli_shown(out));
     char command[1024];
     cli_command_line(args, command, sizeof command);
     cli_train_progress progress = {.quiet = quiet};

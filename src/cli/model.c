@@ -4,6 +4,7 @@
 #include "cli/model.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,8 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/path.h"
+#include "cli/ranks.h"
+#include "cli/show.h"
 #include "train/model_file.h"
 
 /* One that cannot be looked at is taken for a run: opening it will say why it is none. */
@@ -25,8 +28,15 @@ bool cli_is_run(const char *path) {
 sia_status cli_model_open(cli_model *model, const char *path, const char *tokenizer, int threads,
                           sia_error *err) {
     *model = (cli_model){.path = path};
-    sia_status status = sia_model_load(&model->m, path, threads, &model->step, &model->run, err);
+    sia_loaded loaded;
+    sia_status status = sia_model_load(&model->m, path, threads, &loaded, err);
     if (status) return status;
+    model->step = loaded.step;
+    model->run = loaded.run;
+    if (loaded.skipped && cli_first_rank())
+        (void)fprintf(stderr, "sia: a damaged checkpoint: %s: step %lld is used\n", cli_shown(loaded.skipped),
+                      (long long)loaded.step);
+    free(loaded.skipped);
     if (tokenizer) return sia_tokenizer_open(&model->tokenizer, tokenizer, err);
     char *beside = sia_path_join(model->run, "tokenizer.json");
     bool there = false;

@@ -85,4 +85,15 @@ int cli_fail(const sia_error *err);
 /* Prints "sia COMMAND: sentence" and where to find help; returns CLI_USAGE. */
 int cli_usage(const cli_args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Lists. They return CLI_DONE, or CLI_USAGE after saying what is wrong. */
+enum { CLI_MAX_LIST = 32 };
+
+/* "256,1024" to numbers in min .. max. */
+int cli_number_list(const cli_args *args, const char *name, int64_t min, int64_t max, int64_t *numbers,
+                    int *count);
+
+/* "nope,si+nope" to words, each there once, copied into room and cut there. */
+int cli_word_list(const cli_args *args, const char *name, char *room, size_t room_bytes, const char **words,
+                  int *count);
+
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/show.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/harmless.h"
 
 enum { SHOWN = 8, ROOM = 512 };
@@ -30,4 +32,12 @@ static int write_escaped(const char *bytes, size_t size, void *to) {
 int cli_json_dump(const json_t *object, FILE *to, size_t flags) {
     if (isatty(fileno(to)) == 1) flags |= JSON_ENSURE_ASCII;
     return json_dump_callback(object, write_escaped, to, flags);
+}
+
+sia_status cli_json_line(json_t *object, sia_error *err) {
+    if (!object) return sia_fail(err, SIA_NUMBER, "JSON: a figure is not finite, or there is no memory");
+    int failed = cli_json_dump(object, stdout, JSON_REAL_PRECISION(6));
+    json_decref(object);
+    if (failed || putchar('\n') == EOF) return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
+    return SIA_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "cli/show.h"
 
 static void started(cli_train_progress *p, const sia_train_event *e) {
     const sia_settings *s = e->settings;
@@ -17,7 +18,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
     memcpy(p->multiples, s->training.multiples, sizeof p->multiples);
     cli_progress_end(&p->shown.line);
     if (!p->quiet) {
-        if (e->note) fprintf(stderr, "%s\n", e->note);
+        if (e->note) fprintf(stderr, "sia: a damaged checkpoint: %s\n", cli_shown(e->note));
         fprintf(stderr, "%s, %s: %lld train, %lld val tokens; %.2f epochs in %lld steps of %lld tokens\n",
                 s->model.scheme, sia_train_data_text(e->data, text, sizeof text),
                 (long long)sia_corpus_tokens(e->data->train),

@@ -162,7 +162,7 @@ static sia_status mpi_test(void *context, sia_request *request, int *done, sia_e
 /* A launcher's environment without a size of the job, such as PMIx alone, still means a launcher. */
 static bool under_launcher(void) { return sia_launched() > 1 || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
 
-/* MPI_Init waits for all ranks, and not every launcher ends a job of which one was gone before it. */
+/* MPI_Init and MPI_Comm_dup wait for all ranks, and not every launcher ends a job of which one was gone before it. */
 static void *start_watch(void *seconds) {
     static const char sentence[] = "sia: MPI does not start: not all ranks are there\n";
     (void)nanosleep(&(struct timespec){.tv_sec = *(const time_t *)seconds}, NULL);
@@ -176,6 +176,7 @@ static int start_in_time(double timeout, int *given) {
     seconds = (time_t)timeout + 1;
     bool watched = pthread_create(&watch, NULL, start_watch, &seconds) == 0;
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, given);
+    if (code == MPI_SUCCESS) code = MPI_Comm_dup(MPI_COMM_WORLD, &world);
     if (!watched) return code;
     (void)pthread_cancel(watch);
     (void)pthread_join(watch, NULL);
@@ -187,7 +188,6 @@ sia_status sia_mpi_start(sia_comm **c, double timeout, sia_error *err) {
     if (!under_launcher()) return SIA_OK;
     int given, rank, size;
     if (start_in_time(timeout, &given) != MPI_SUCCESS) return sia_fail(err, SIA_LOST, "MPI does not start");
-    (void)MPI_Comm_dup(MPI_COMM_WORLD, &world);
     (void)MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     (void)MPI_Comm_rank(world, &rank);
     (void)MPI_Comm_size(world, &size);

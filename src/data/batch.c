@@ -56,6 +56,8 @@ static int64_t window_of(const sia_batches *b, int64_t windows, int64_t sequence
 
 sia_status sia_batches_read(const sia_batches *b, int64_t step, int64_t rank, uint32_t *ids,
                             sia_batch_place *place, sia_error *err) {
+    if (!b || !b->corpus || !ids)
+        return sia_fail(err, SIA_ARGUMENT, "batches: want a corpus and a place for ids, got NULL");
     int64_t windows = sia_batches_windows(b);
     sia_status status = check_batches(b, windows, step, rank, err);
     if (status) return status;
@@ -104,6 +106,8 @@ static int64_t windows_in(const sia_corpus *c, int64_t i, int64_t length, int64_
 
 sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count,
                               sia_error *err) {
+    if (!out || !c)
+        return sia_fail(err, SIA_ARGUMENT, "windows: want a place for the result and a corpus, got NULL");
     *out = NULL;
     if (length < 1 || count < 0)
         return sia_fail(err, SIA_ARGUMENT, "%lld windows of %lld tokens", (long long)count,
@@ -118,7 +122,7 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
     if (!total)
         return sia_fail(err, SIA_ARGUMENT,
                         "no document of %lld tokens: the longest has %lld; want longer documents or shorter "
-                        "lengths (--lengths)",
+                        "lengths",
                         (long long)length + 1, (long long)longest);
     if (count == 0 || count > total) count = total;
     sia_status status = make_windows(out, c, length, count, err);
@@ -168,6 +172,7 @@ int64_t sia_windows_first(const sia_windows *w, int64_t i) {
 
 sia_status sia_windows_read(const sia_windows *w, int64_t i, int64_t parts, int64_t part, uint32_t *ids,
                             sia_error *err) {
+    if (!w || !ids) return sia_fail(err, SIA_ARGUMENT, "windows: want some and a place for ids, got NULL");
     if (i < 0 || i >= w->count)
         return sia_fail(err, SIA_ARGUMENT, "window %lld: want 0 to %lld", (long long)i,
                         (long long)(w->count - 1));

@@ -9,12 +9,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/path.h"
 #include "base/threads.h"
 #include "data/manifest.h"
 #include "data/shard.h"
 #include "data/source.h"
 #include "text/split.h"
+#include "text/tokenizer.h"
 
 enum { GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
 
@@ -97,8 +99,22 @@ static sia_status open_listed(sia_corpus *c, const char *folder, const sia_manif
     return SIA_OK;
 }
 
+/* The numbers of two vocabularies may agree, and their tokens mean other texts. */
+static sia_status check_tokenizer(const char *folder, const sia_tokenizer *wanted, sia_error *err) {
+    sia_tokenizer *packed = NULL;
+    char *path = sia_path_join(folder, "tokenizer.json");
+    sia_status status =
+        path ? sia_tokenizer_open(&packed, path, err) : sia_fail_memory(err, strlen(folder), folder);
+    if (!status && !sia_tokenizer_same(packed, wanted))
+        status = sia_fail(err, SIA_FORMAT,
+                          "%s: packed with another tokenizer than the one it is to be read with", folder);
+    sia_tokenizer_close(packed);
+    free(path);
+    return status;
+}
+
 static sia_status open_folder(sia_corpus *c, const char *folder, const char *name, bool given,
-                              sia_error *err) {
+                              const sia_tokenizer *tokenizer, sia_error *err) {
     int part = 0;
     while (part < SIA_PARTS && strcmp(sia_part_names[part], name) != 0) part++;
     if (part == SIA_PARTS) return sia_fail(err, SIA_ARGUMENT, "part \"%s\": want train or val", name);
@@ -114,8 +130,28 @@ static sia_status open_folder(sia_corpus *c, const char *folder, const char *nam
         status = sia_fail(err, SIA_FORMAT, "%s: has no part \"%s\"", folder, name);
     c->vocabulary = m.vocabulary;
     c->end_of_text = m.end_of_text;
+    if (!status && tokenizer) status = check_tokenizer(folder, tokenizer, err);
     if (!status) status = open_listed(c, folder, &m.parts[part], err);
     sia_manifest_free(&m);
+    return status;
+}
+
+/* What the data.json beside shards that were named one by one, or by a pattern, says of their tokens. */
+static sia_status ask_beside(sia_corpus *c, const char *path, const sia_corpus_config *config, bool given,
+                             sia_error *err) {
+    char *folder = sia_path_above(path);
+    bool packed = false;
+    sia_manifest m;
+    sia_status status = folder ? sia_folder_look(folder, "data.json", &packed, err)
+                               : sia_fail_memory(err, strlen(path), path);
+    if (!status && packed && config->tokenizer)
+        status = check_tokenizer(folder, config->tokenizer, err);
+    else if (!status && packed && !given && !(status = sia_manifest_read(&m, folder, err))) {
+        c->vocabulary = m.vocabulary;
+        c->end_of_text = m.end_of_text;
+        sia_manifest_free(&m);
+    }
+    free(folder);
     return status;
 }
 
@@ -184,6 +220,8 @@ static sia_status finish(sia_corpus **out, sia_corpus *c, const sia_corpus_confi
 
 sia_status sia_corpus_open(sia_corpus **out, const char *path, const sia_corpus_config *config,
                            sia_error *err) {
+    if (!out || !path)
+        return sia_fail(err, SIA_ARGUMENT, "corpus: want a place for the result and a path, got NULL");
     static const sia_corpus_config defaults;
     if (!config) config = &defaults;
     sia_corpus *c;
@@ -193,14 +231,16 @@ sia_status sia_corpus_open(sia_corpus **out, const char *path, const sia_corpus_
     if (status) return status;
     struct stat info;
     bool exists = stat(path, &info) == 0;
+    bool folder = exists && S_ISDIR(info.st_mode);
     if (!exists && strpbrk(path, "*?["))
         status = open_pattern(c, path, err);
     else if (!exists)
         status = sia_fail_file(err, path);
-    else if (S_ISDIR(info.st_mode))
-        status = open_folder(c, path, config->part ? config->part : "train", given, err);
+    else if (folder)
+        status = open_folder(c, path, config->part ? config->part : "train", given, config->tokenizer, err);
     else
         status = open_shard(c, path, err);
+    if (!status && !folder) status = ask_beside(c, path, config, given, err);
     return finish(out, c, config, status, err);
 }
 
@@ -208,9 +248,11 @@ sia_status sia_corpus_borrow(sia_corpus **out, const uint16_t *tokens, int64_t c
                              const sia_corpus_config *config, sia_error *err) {
     sia_corpus *c;
     bool given;
+    if (!out || !tokens || !config)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "corpus: want a place for the result, tokens and a config, got NULL");
     *out = NULL;
-    if (!tokens || count < 0 || !config)
-        return sia_fail(err, SIA_ARGUMENT, "a corpus of %lld tokens in memory", (long long)count);
+    if (count < 0) return sia_fail(err, SIA_ARGUMENT, "a corpus of %lld tokens in memory", (long long)count);
     sia_status status = start(&c, config, &given, err);
     if (status) return status;
     if (!given) status = sia_fail(err, SIA_ARGUMENT, "a corpus in memory: want a vocabulary or a tokenizer");
@@ -314,6 +356,8 @@ sia_status sia_corpus_generate(sia_corpus **out, const sia_tokenizer *tokenizer,
 sia_status sia_corpus_generate_until(sia_corpus **out, const sia_tokenizer *tokenizer, uint64_t seed,
                                      int64_t first, int64_t documents, int64_t words, int threads,
                                      sia_stopped *stopped, sia_error *err) {
+    if (!out || !tokenizer)
+        return sia_fail(err, SIA_ARGUMENT, "corpus: want a place for the result and a tokenizer, got NULL");
     *out = NULL;
     if (first < 0 || documents < 1 || documents > INT32_MAX)
         return sia_fail(err, SIA_ARGUMENT, "%lld documents from %lld on: want at least 1",
@@ -368,6 +412,8 @@ static const shard *shard_at(const sia_corpus *c, int64_t place) {
 }
 
 sia_status sia_corpus_read(const sia_corpus *c, int64_t first, int64_t count, uint32_t *ids, sia_error *err) {
+    if (!c || (count && !ids))
+        return sia_fail(err, SIA_ARGUMENT, "corpus: want one and a place for ids, got NULL");
     if (first < 0 || count < 0 || first > c->count || count > c->count - first)
         return sia_fail(err, SIA_ARGUMENT, "%lld tokens from %lld on: the corpus has %lld", (long long)count,
                         (long long)first, (long long)c->count);
@@ -386,6 +432,8 @@ sia_status sia_corpus_read(const sia_corpus *c, int64_t first, int64_t count, ui
 
 sia_status sia_corpus_document(const sia_corpus *c, int64_t i, int64_t *first, int64_t *count,
                                sia_error *err) {
+    if (!c || !first || !count)
+        return sia_fail(err, SIA_ARGUMENT, "corpus: want one and places for the result, got NULL");
     if (i < 0 || i >= c->documents)
         return sia_fail(err, SIA_ARGUMENT, "document %lld: the corpus has %lld", (long long)i,
                         (long long)c->documents);

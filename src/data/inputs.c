@@ -9,34 +9,22 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/harmless.h"
 #include "base/path.h"
 #include "data/manifest.h"
 
 /* ------------------------------------------------------------------------------------------- is it text */
-
-/* The length of the UTF-8 character at text, 0 when there is none. One that the end cuts counts as whole. */
-static size_t utf8_length(const unsigned char *text, size_t left) {
-    size_t length = text[0] < 0x80   ? 1
-                    : text[0] < 0xc2 ? 0
-                    : text[0] < 0xe0 ? 2
-                    : text[0] < 0xf0 ? 3
-                    : text[0] < 0xf5 ? 4
-                                     : 0;
-    for (size_t i = 1; i < length && i < left; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    return length < left ? length : left;
-}
 
 static bool is_binary(const char *text, size_t size) {
     enum { LOOK_AT = 65536, SHARE = 10 };
     if (memchr(text, 0, size)) return true;
     size_t look = size < LOOK_AT ? size : LOOK_AT, strange = 0;
     for (size_t i = 0; i < look;) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        size_t length = utf8_length(at, look - i);
-        bool control = *at < 0x20 && !strchr("\t\n\v\f\r\b\033", *at);
-        strange += !length || control;
-        i += length ? length : 1;
+        uint32_t c;
+        int length = sia_utf8_character(text + i, look - i, &c);
+        if (length < 0) break; /* cut by the end of the look */
+        strange += length == 0 || (c < 0x20 && !strchr("\t\n\v\f\r\b\033", (int)c));
+        i += length ? (size_t)length : 1;
     }
     return strange > look / SHARE;
 }
@@ -85,6 +73,8 @@ static sia_status add_stdin(sia_inputs *inputs, bool skip, sia_error *err) {
     char *text = NULL;
     size_t size = 0;
     bool usable = false;
+    for (int64_t i = 0; i < inputs->count; i++)
+        if (inputs->list[i].held) return sia_fail(err, SIA_ARGUMENT, "stdin is named twice");
     sia_status status = sia_stdin_read(SIZE_MAX / 4, inputs->stopped, &text, &size, err);
     if (!status) status = look(inputs, "stdin", text, size, skip, &usable, err);
     if (!status && usable) {
@@ -117,12 +107,28 @@ static sia_status enter(sia_inputs *inputs, const char *folder, const struct sta
     return SIA_OK;
 }
 
+static bool has(const sia_names *names, const char *name) {
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->list[i], name) == 0) return true;
+    return false;
+}
+
+/* Packed text, a run, a study: their JSON is no text. */
+static bool is_ours(const sia_names *names) {
+    if (has(names, "data.json") && has(names, "tokenizer.json")) return true;
+    return has(names, "lock") && (has(names, "config.json") || has(names, "study.json") ||
+                                  has(names, "compare.jsonl") || has(names, "needle.jsonl"));
+}
+
 static sia_status add_folder(sia_inputs *inputs, const char *folder, bool skip, int depth, sia_error *err) {
     enum { DEEPEST = 64 };
     sia_names names;
     if (depth > DEEPEST) return sia_fail(err, SIA_FILE, "%s: more than %d folders deep", folder, DEEPEST);
     sia_status status = sia_folder_list(folder, &names, err);
-    for (size_t i = 0; !status && i < names.count; i++) {
+    bool ours = !status && is_ours(&names);
+    if (ours && depth == 0)
+        status = sia_fail(err, SIA_ARGUMENT, "%s: packed text, a run or a study: want text files", folder);
+    for (size_t i = 0; !status && !ours && i < names.count; i++) {
         if (names.list[i][0] == '.' || sia_folder_is_leftover(names.list[i]))
             continue; /* hidden, unfinished */
         if (inputs->stopped && inputs->stopped()) {

@@ -160,7 +160,7 @@ static sia_weight_sum sum_block(const block_table *table, float logit[BLOCK]) {
 
 typedef struct sampling {
     const sia_row_model *model;
-    const sia_rows *rows;
+    const sia_row_sampling *rows;
     sia_weight_sum *sums;
     int64_t end[SIA_ROWS_RANGES]; /* of each range, where weights are no longer too small to count */
     bool thinned[SIA_ROWS_RANGES];
@@ -192,7 +192,7 @@ static void sample_full(const sampling *s, int range, int64_t first, int64_t cou
 /* One task: a few rows, all their ranges. */
 static void sample_rows(void *context, int64_t task, int worker) {
     sampling *s = context;
-    const sia_rows *rows = s->rows;
+    const sia_row_sampling *rows = s->rows;
     int64_t first = task * ROWS_TOGETHER, left = rows->count - first;
     int64_t count = left < ROWS_TOGETHER ? left : ROWS_TOGETHER;
     if (atomic_load_explicit(&s->stop, memory_order_relaxed)) return;
@@ -209,7 +209,7 @@ static void sample_rows(void *context, int64_t task, int worker) {
         atomic_store_explicit(&s->stop, true, memory_order_relaxed);
 }
 
-sia_status sia_rows_sample(const sia_row_model *model, const sia_rows *rows, sia_weight_sum *sums,
+sia_status sia_rows_sample(const sia_row_model *model, const sia_row_sampling *rows, sia_weight_sum *sums,
                            sia_error *err) {
     sampling s = {.model = model, .rows = rows, .sums = sums};
     int64_t full = rows->full > SIA_ROWS_FULL ? rows->full : SIA_ROWS_FULL;

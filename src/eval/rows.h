@@ -8,7 +8,7 @@
  *     if (sia_row_model_create(&model, "si", &config, err)) return err->status;
  *     int64_t bounds[] = {0, 100, 1000};
  *     sia_weight_sum sums[64 * 2];                              64 rows, two ranges each
- *     sia_rows_sample(&model, &(sia_rows){.count = 64, .bounds = bounds, .ranges = 2, .seed = 1, .threads = 2},
+ *     sia_rows_sample(&model, &(sia_row_sampling){.count = 64, .bounds = bounds, .ranges = 2, .seed = 1, .threads = 2},
  *                     sums, err);
  *     double entropy = sia_weight_entropy(sia_weight_join(sums[0], sums[1]));
  *
@@ -52,7 +52,7 @@ typedef int sia_rows_progress(void *context, int64_t rows);
 
 enum { SIA_ROWS_FULL = 8192 };
 
-typedef struct sia_rows {
+typedef struct sia_row_sampling {
     int64_t count;
     const int64_t *bounds; /* [ranges + 1] ascending distances; range i is bounds[i] <= t < bounds[i + 1] */
     int ranges;            /* 1 .. SIA_ROWS_RANGES */
@@ -61,12 +61,12 @@ typedef struct sia_rows {
     int threads;
     sia_rows_progress *progress; /* or NULL */
     void *progress_context;
-} sia_rows;
+} sia_row_sampling;
 
 enum { SIA_ROWS_RANGES = 16 };
 
 /* sums [count, ranges]. SIA_STOPPED when progress says so. */
-sia_status sia_rows_sample(const sia_row_model *model, const sia_rows *rows, sia_weight_sum *sums,
+sia_status sia_rows_sample(const sia_row_model *model, const sia_row_sampling *rows, sia_weight_sum *sums,
                            sia_error *err);
 
 /* Fills normal[i], i < count, with the numbers of the stream from place `first` on; first and count are

@@ -89,13 +89,13 @@ static sia_status sample(work *w, const sia_row_model *model, const int64_t *bou
                          uint64_t part) {
     const sia_theory_options *o = &w->theory->options;
     w->now = job_cost(bounds, ranges);
-    sia_rows rows = {.count = o->rows,
-                     .bounds = bounds,
-                     .ranges = ranges,
-                     .seed = sia_random_stream(o->seed, part),
-                     .threads = o->threads,
-                     .progress = on_rows,
-                     .progress_context = w};
+    sia_row_sampling rows = {.count = o->rows,
+                             .bounds = bounds,
+                             .ranges = ranges,
+                             .seed = sia_random_stream(o->seed, part),
+                             .threads = o->threads,
+                             .progress = on_rows,
+                             .progress_context = w};
     sia_status status = sia_rows_sample(model, &rows, w->sums, w->err);
     w->done += w->now;
     return status;

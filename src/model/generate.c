@@ -124,7 +124,7 @@ static sia_status draw_tokens(sia_session *s, const sia_generation *g, uint32_t 
         forbid(g, logits, limit);
         status = sia_sample(logits, limit, &sampling, (uint64_t)result->tokens, &id, err);
         if (!status && id == sia_tokenizer_end_of_text(g->tokenizer)) {
-            result->end = SIA_END_OF_TEXT;
+            result->end = SIA_END_DOCUMENT;
             break;
         }
         const char *bytes = status ? NULL : sia_tokenizer_bytes(g->tokenizer, id, &length);

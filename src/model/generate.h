@@ -32,9 +32,9 @@ typedef struct sia_generation {
 } sia_generation;
 
 typedef enum sia_generate_end {
-    SIA_END_TOKENS, /* as many as were asked for */
-    SIA_END_OF_TEXT,
-    SIA_END_STOP, /* the stop text came up */
+    SIA_END_TOKENS,   /* as many as were asked for */
+    SIA_END_DOCUMENT, /* end-of-text was drawn */
+    SIA_END_STOP,     /* the stop text came up */
 } sia_generate_end;
 
 typedef struct sia_generated {

@@ -125,14 +125,14 @@ void sia_training_score(sia_training *t, const uint32_t *targets) {
 /* So many rows without a target, one after another, are left out. */
 enum { GAP = 24 };
 
-/* Rows from `first` on that have no target; and rows from there to the next that are left out. */
-
+/* How many rows from `first` on have no target. */
 static int64_t unscored_rows(const uint32_t *targets, int64_t first, int64_t end) {
     int64_t at = first;
     while (at < end && targets[at] == SIA_NO_TARGET) at++;
     return at - first;
 }
 
+/* How many rows there are from `first` to the next ones that are left out. */
 static int64_t scored_rows(const uint32_t *targets, int64_t first, int64_t end) {
     int64_t at = first;
     while (at < end) {

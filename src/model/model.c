@@ -63,6 +63,7 @@ int64_t sia_model_size(const sia_model *m) { return m->parameters.total; }
 int sia_model_tensors(const sia_model *m) { return m->parameters.count; }
 
 sia_tensor sia_model_tensor(const sia_model *m, int i) {
+    if (i < 0 || i >= m->parameters.count) return (sia_tensor){0};
     const sia_parameter *p = &m->parameters.list[i];
     return (sia_tensor){p->name, p->rows, p->columns, p->value};
 }
@@ -74,8 +75,8 @@ static sia_status scheme_fits(const char *trained, const char *wanted, sia_error
     sia_status status = sia_scheme_parse(trained, &a, err);
     if (!status) status = sia_scheme_parse(wanted, &b, err);
     if (status) return status;
-    if (a.rotary == SIA_ROTARY_NTK || a.rotary == SIA_ROTARY_YARN) a.rotary = SIA_ROTARY_ROPE;
-    if (b.rotary == SIA_ROTARY_NTK || b.rotary == SIA_ROTARY_YARN) b.rotary = SIA_ROTARY_ROPE;
+    a = sia_scheme_to_train(a);
+    b = sia_scheme_to_train(b);
     if (a.rotary != b.rotary || a.row != b.row || a.distance != b.distance)
         return sia_fail(err, SIA_SCHEME,
                         "scheme '%s': the model was trained with '%s'; only rope, ntk and yarn can "

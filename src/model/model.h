@@ -115,6 +115,6 @@ sia_status sia_training_losses(sia_training *t, const uint32_t *ids, const uint3
  * length, forward and backward. */
 double sia_model_flops(const sia_model_config *config, int64_t length);
 
-/* The same for the products of the optimiser are in optim/muon.h. */
+/* Those of the optimiser: sia_muon_flops (optim/muon.h). */
 
 #endif

@@ -50,9 +50,16 @@ static const char *slot_word(slot which, int value) {
     return "own";
 }
 
-/* ntk and yarn are ways to use rope beyond its length: "rope+ntk" says rope twice, and may. */
-static int is_rope_extension(const struct word *word) {
-    return word->slot == ROTARY && (word->value == SIA_ROTARY_NTK || word->value == SIA_ROTARY_YARN);
+bool sia_extends_rope(sia_rotary rotary) { return rotary == SIA_ROTARY_NTK || rotary == SIA_ROTARY_YARN; }
+
+sia_scheme sia_scheme_to_train(sia_scheme scheme) {
+    if (sia_extends_rope(scheme.rotary)) scheme.rotary = SIA_ROTARY_ROPE;
+    return scheme;
+}
+
+/* "rope+ntk" says rope twice, and may. */
+static bool is_rope_extension(const struct word *word) {
+    return word->slot == ROTARY && sia_extends_rope((sia_rotary)word->value);
 }
 
 static sia_status unknown_word(const char *name, const char *at, size_t length, sia_error *err) {
@@ -99,8 +106,7 @@ char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]) {
     int parts = 0;
     if (scheme.row != SIA_ROW_NONE) part[parts++] = slot_word(ROW, (int)scheme.row);
     if (scheme.distance != SIA_DISTANCE_NONE) part[parts++] = slot_word(DISTANCE, (int)scheme.distance);
-    if (parts == 0 && (scheme.rotary == SIA_ROTARY_NTK || scheme.rotary == SIA_ROTARY_YARN))
-        part[parts++] = "rope";
+    if (parts == 0 && sia_extends_rope(scheme.rotary)) part[parts++] = "rope";
     int bias_only =
         parts == 1 && (scheme.distance == SIA_DISTANCE_ALIBI || scheme.distance == SIA_DISTANCE_OWN);
     if (scheme.rotary != SIA_ROTARY_NONE || !bias_only) part[parts++] = slot_word(ROTARY, (int)scheme.rotary);

@@ -4,9 +4,18 @@
 #ifndef SIA_POSITION_SCHEME_H
 #define SIA_POSITION_SCHEME_H
 
+#include <stdbool.h>
+
 #include "sia.h"
 
-/* Fills every field that is 0 with its default and checks all of them for this scheme. */
+/* Whether it is rope with other frequencies, fitted to a longer text: the weights that it wants are those of rope. */
+bool sia_extends_rope(sia_rotary rotary);
+
+/* The scheme that a model has to be trained with to be used with this one. */
+sia_scheme sia_scheme_to_train(sia_scheme scheme);
+
+/* Fills every field that is 0 with its default and checks all of them for this scheme, as far as doubles go: what floats
+ * ask of beta, sia_attention_create checks. */
 sia_status sia_config_complete(sia_scheme *scheme, sia_attention_config *config, sia_error *err);
 
 /* The distance slot: scale[i], bias[i] for t = first + i >= 0. */

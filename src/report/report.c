@@ -168,6 +168,16 @@ sia_status sia_report_refuse(const char *where, sia_error *err) {
     return status;
 }
 
+/* A file that was named may be anything but what reports are made of: logs and settings, which begin so. */
+static sia_status refuse_json(const char *path, sia_error *err) {
+    struct stat about;
+    sia_map map;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || sia_map_open(&map, path, NULL)) return SIA_OK;
+    bool json = map.size && map.bytes[0] == '{';
+    sia_map_close(&map);
+    return json ? sia_fail(err, SIA_ARGUMENT, "%s: is there, and JSON: name another file", path) : SIA_OK;
+}
+
 sia_status sia_report_write_titled(const char *const *folders, int count, const char *out, const char *title,
                                    sia_error *err) {
     if (!folders || count < 1 || count > SIA_REPORT_FOLDERS)
@@ -180,7 +190,7 @@ sia_status sia_report_write_titled(const char *const *folders, int count, const 
     if (!status) status = compose(in, title, &page, err);
     char *path = out ? strdup(out) : sia_path_join(folders[0], "report.html");
     if (!status && !path) status = sia_fail_memory(err, 64, "the report");
-    if (!status && !out) status = sia_report_refuse(folders[0], err);
+    if (!status) status = out ? refuse_json(out, err) : sia_report_refuse(folders[0], err);
     if (!status) status = sia_file_replace(path, page.bytes, page.size, err);
     free(path);
     sia_page_free(&page);

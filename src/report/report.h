@@ -15,8 +15,8 @@
 
 enum { SIA_REPORT_FOLDERS = 64 };
 
-/* out: NULL for report.html in the first folder, "-" for stdout. A folder that is missing or has none of these
- * files is an error, as is a line that does not hold what it should; then nothing is written. */
+/* out: NULL for report.html in the first folder, "-" for stdout; a file of JSON is not written over. A folder that is
+ * missing or has none of these files is an error, as is a line that does not hold what it should; then nothing is written. */
 sia_status sia_report_write(const char *const *folders, int count, const char *out, sia_error *err);
 
 /* Whether report.html in a folder may be written: it is absent or one of ours, and no link. Anything else is a

@@ -122,9 +122,9 @@ static sia_status fit_parts(study *s, sia_error *err) {
 static sia_status open_folder(study *s, sia_error *err) {
     char *path = sia_path_join(s->job->folder, "study.json"), *runs = sia_path_join(s->job->folder, "runs");
     bool begun = false;
-    sia_status status = path && runs ? sia_folder_ensure(runs, err) : sia_fail_memory(err, 64, "path");
-    if (!status) status = sia_file_there(path, &begun, err);
+    sia_status status = path && runs ? sia_file_there(path, &begun, err) : sia_fail_memory(err, 64, "path");
     if (!status) status = begun ? open_old(s, path, err) : open_new(s, path, err);
+    if (!status) status = sia_folder_ensure(runs, err);
     free(path);
     free(runs);
     if (status) return status;
@@ -306,7 +306,7 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
     sia_model *m = NULL;
     sia_status status =
         by_position ? SIA_OK : sia_fail_memory(err, (size_t)longest * sizeof *by_position, "evaluation");
-    if (!status) status = sia_model_load(&m, folder, w->s->inner_threads, NULL, NULL, err);
+    if (!status) status = sia_model_load(&m, folder, w->s->inner_threads, NULL, err);
     if (!status) status = evaluate_lengths(w, m, scheme, windows, longest, &r, by_position, err);
     if (!status) {
         r.parameters = sia_model_size(m);

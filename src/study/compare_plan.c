@@ -9,13 +9,13 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "position/scheme.h"
 
 sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err) {
     sia_scheme slots;
     sia_status status = sia_scheme_parse(scheme, &slots, err);
     if (status) return status;
-    if (slots.rotary == SIA_ROTARY_NTK || slots.rotary == SIA_ROTARY_YARN) slots.rotary = SIA_ROTARY_ROPE;
-    (void)sia_scheme_name(slots, name);
+    (void)sia_scheme_name(sia_scheme_to_train(slots), name);
     return SIA_OK;
 }
 
@@ -30,6 +30,8 @@ sia_status sia_sweep_set(sia_settings *settings, const char *name, double value,
         return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
     if (!strcmp(name, "vocabulary"))
         return sia_fail(err, SIA_ARGUMENT, "sweep 'vocabulary': all variants read the same tokens");
+    if (!strcmp(name, "seed"))
+        return sia_fail(err, SIA_ARGUMENT, "sweep 'seed': every variant has the same seeds (--seeds)");
     if (field->kind != SIA_FIELD_REAL && value != floor(value))
         return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want whole numbers", name, value);
     if (!(value >= field->min && value <= field->max))

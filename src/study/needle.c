@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/path.h"
 #include "base/threads.h"
+#include "position/scheme.h"
 #include "train/model_file.h"
 #include "train/run.h"
 
@@ -481,7 +482,7 @@ static sia_status measure(state *s, sia_model *model, int64_t length, sia_retrie
     sia_scheme scheme;
     sia_status status = sia_scheme_parse(s->now->settings.model.scheme, &scheme, err);
     /* NTK and YaRN know how long the text will be. */
-    if (!status && (scheme.rotary == SIA_ROTARY_NTK || scheme.rotary == SIA_ROTARY_YARN))
+    if (!status && sia_extends_rope(scheme.rotary))
         status = sia_model_set_scheme(model, s->now->settings.model.scheme, length, err);
     if (!status) status = sia_retrieval_of_model(model, &r, result, err);
     return status;
@@ -550,7 +551,7 @@ static sia_status work_on(state *s, sia_error *err) {
         if (!status) status = fine_tune(s, err);
         if (!status)
             status = sia_comm_agree(s->job->comm,
-                                    sia_model_load(&model, u->folder, s->job->threads, NULL, NULL, err), err);
+                                    sia_model_load(&model, u->folder, s->job->threads, NULL, err), err);
         if (!status) status = lengths(s, model, &missing, err);
         sia_model_destroy(model);
     }

@@ -14,7 +14,8 @@
  * A study that was stopped or killed at any moment and then resumed ends with the same lines as one that was
  * not: what has its lines is not done again, and fine-tuning goes on from its newest checkpoint. Lines:
  *
- *     {"kind": "study", "study": "needle", "version": .., "command": .., "machine": {..}, "config": {..}}
+ *     {"kind": "study", "study": "needle", "version": .., "command": .., "machine": {..}, "config": {..},
+ *      "runs": {NAME: PATH, ..}}
  *     {"kind": "needle-depth", "run": .., "scheme": "rope", "seed": 0, "length": 1024, "depth_from": 0.0,
  *      "depth_to": 0.1, "count": 36, "right": 30}                                       ten for each length
  *     {"kind": "needle", "run": .., "scheme": "rope", "seed": 0, "length": 1024, "train_len": 256,

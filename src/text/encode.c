@@ -197,6 +197,9 @@ static sia_status encode_text(sia_encoder *e, const sia_tokenizer *t, const char
 
 sia_status sia_tokenizer_encode(const sia_tokenizer *t, const char *text, size_t bytes, uint32_t *ids,
                                 size_t *count, sia_error *err) {
+    if (!t || !count || (bytes && (!text || !ids)))
+        return sia_fail(err, SIA_ARGUMENT,
+                        "tokenizer: want one, a text, and places for ids and their number, got NULL");
     *count = 0;
     sia_encoder *e = take_encoder(t);
     if (!e) return sia_fail_memory(err, 2 * CACHE_PAIRS * sizeof(entry), "encoder");
@@ -298,7 +301,7 @@ sia_status sia_tokenizer_encode_parallel(const sia_tokenizer *t, int threads, co
     if (threads < 0 || threads > SIA_MAX_THREADS)
         return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
     if (threads == 0) threads = sia_threads_available();
-    if (threads == 1 || bytes <= SIA_SPLIT_BLOCK)
+    if (threads == 1 || bytes <= SIA_SPLIT_BLOCK || !t || !text || !ids || !count)
         return sia_tokenizer_encode(t, text, bytes, ids, count, err);
     *count = 0;
     size_t blocks = sia_split_blocks(bytes);

@@ -267,6 +267,8 @@ sia_status sia_tokenizer_parse_json(sia_tokenizer **t, const char *name, const c
 }
 
 sia_status sia_tokenizer_parse(sia_tokenizer **t, const char *json, size_t bytes, sia_error *err) {
+    if (!t || !json)
+        return sia_fail(err, SIA_ARGUMENT, "tokenizer: want a place for the result and its JSON, got NULL");
     return sia_tokenizer_parse_json(t, "tokenizer.json", json, bytes, err);
 }
 
@@ -377,6 +379,8 @@ static sia_status open_folder(sia_tokenizer **t, const char *folder, sia_error *
 }
 
 sia_status sia_tokenizer_open(sia_tokenizer **t, const char *path, sia_error *err) {
+    if (!t || !path)
+        return sia_fail(err, SIA_ARGUMENT, "tokenizer: want a place for the result and a path, got NULL");
     *t = NULL;
     bool folder;
     sia_status status = sia_folder_there(path, &folder, err);

@@ -56,6 +56,9 @@ struct sia_tokenizer {
     sia_encoder *idle;    /* encoders that no call uses now, with what they have cached */
 };
 
+/* Whether they give the same ids to every text, and the same texts to all ids. */
+bool sia_tokenizer_same(const sia_tokenizer *a, const sia_tokenizer *b);
+
 /* ----------------------------------------------------------------------------------------------- building */
 
 sia_status sia_vocabulary_create(sia_tokenizer **t, const char *name, uint32_t size, uint32_t merges,

@@ -331,6 +331,9 @@ static sia_status train(sia_tokenizer *result, const sia_tokenizer_training *tra
 
 sia_status sia_tokenizer_train(sia_tokenizer **t, const sia_tokenizer_training *training,
                                const sia_text *texts, size_t count, sia_error *err) {
+    if (!t || !training || (count && !texts))
+        return sia_fail(err, SIA_ARGUMENT,
+                        "tokenizer: want a place for the result, settings and texts, got NULL");
     *t = NULL;
     int threads = training->threads ? training->threads : sia_threads_available();
     if (training->size < BYTES + SPECIALS || training->size > SIA_VOCABULARY_MAX)

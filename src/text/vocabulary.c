@@ -201,8 +201,25 @@ const char *sia_tokenizer_special(const sia_tokenizer *t, uint32_t id) {
     return id < t->size && t->special[id] ? t->bytes + t->start[id] : NULL;
 }
 
+bool sia_tokenizer_same(const sia_tokenizer *a, const sia_tokenizer *b) {
+    if (a->size != b->size || a->merge_count != b->merge_count || a->end_of_text != b->end_of_text)
+        return false;
+    for (uint32_t i = 0; i < a->size; i++)
+        if (a->special[i] != b->special[i] || a->length[i] != b->length[i] ||
+            memcmp(a->bytes + a->start[i], b->bytes + b->start[i], a->length[i]) != 0)
+            return false;
+    for (uint32_t i = 0; i < a->merge_count; i++) {
+        const sia_merge *x = &a->merges[i], *y = &b->merges[i];
+        if (x->left != y->left || x->right != y->right || x->result != y->result) return false;
+    }
+    return true;
+}
+
 sia_status sia_tokenizer_decode(const sia_tokenizer *t, const uint32_t *ids, size_t count, char *text,
                                 size_t *bytes, sia_error *err) {
+    if (!t || !bytes || (count && !ids))
+        return sia_fail(err, SIA_ARGUMENT,
+                        "tokenizer: want one, ids, and a place for the number of bytes, got NULL");
     size_t room = *bytes, used = 0, length;
     for (size_t i = 0; i < count; i++) {
         if (ids[i] >= t->size)

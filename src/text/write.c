@@ -95,6 +95,7 @@ static int write_part(const char *bytes, size_t size, void *context) {
 }
 
 sia_status sia_tokenizer_save(const sia_tokenizer *t, const char *path, sia_error *err) {
+    if (!t || !path) return sia_fail(err, SIA_ARGUMENT, "tokenizer: want one and a path, got NULL");
     json_t *root = document(t);
     if (!root) return sia_fail_memory(err, (size_t)t->size * 64, path);
     writing w = {.err = err};

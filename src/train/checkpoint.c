@@ -31,9 +31,8 @@ static void step_name(int64_t step, char name[STEP_NAME]) {
     (void)snprintf(name, STEP_NAME, "step-%06" PRId64, step);
 }
 
-/* The step that a name stands for, or -1. Only the name that we would give it: "step-7", which a person may
- * have made, is not a second step 7. */
-static int64_t step_of(const char *name) {
+/* Only the name that we would give it: "step-7", which a person may have made, is not a second step 7. */
+int64_t sia_checkpoint_step_of(const char *name) {
     char again[STEP_NAME];
     if (strncmp(name, "step-", 5) != 0 || strlen(name) > 5 + 18) return -1;
     if (!name[5] || name[5 + strspn(name + 5, "0123456789")]) return -1;
@@ -66,7 +65,7 @@ sia_status sia_checkpoint_list(const char *folder, int64_t **steps, int64_t *cou
     if (!status && names.count && !(*steps = malloc(names.count * sizeof **steps)))
         status = sia_fail_memory(err, names.count * sizeof **steps, folder);
     for (size_t i = 0; !status && i < names.count; i++) {
-        int64_t step = step_of(names.list[i]);
+        int64_t step = sia_checkpoint_step_of(names.list[i]);
         if (step >= 0) (*steps)[(*count)++] = step;
     }
     sia_names_free(&names);

@@ -64,6 +64,9 @@ sia_status sia_checkpoint_rewind(sia_run *run, int64_t step, int64_t keep, sia_e
 /* The steps of the checkpoints of a run's folder in rising order, by number. Freed with free; NULL for none. */
 sia_status sia_checkpoint_list(const char *folder, int64_t **steps, int64_t *count, sia_error *err);
 
+/* The step of "step-000500", -1 for a name that no checkpoint has. */
+int64_t sia_checkpoint_step_of(const char *name);
+
 typedef struct sia_checkpoint_choice {
     bool newest;       /* the newest one; else that of `step` */
     bool skip_damaged; /* with newest: the newest one that is whole */

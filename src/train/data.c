@@ -37,6 +37,76 @@ static bool ends_in(const char *text, const char *end) {
     return length >= tail && !strcmp(text + length - tail, end);
 }
 
+/* ------------------------------------------------------------------------------------------------ contents */
+
+/* Checksums of places, one after the other: each is that of the tokens and of the one before. */
+enum { PLACES = 64, PLACE_TOKENS = 65536 };
+typedef struct look {
+    char before[SIA_SHA256_TEXT];
+    uint32_t ids[PLACE_TOKENS];
+} look;
+
+static sia_status sum_of(const sia_corpus *c, char sum[SIA_SHA256_TEXT], sia_error *err) {
+    look *l = sia_alloc(1, sizeof *l);
+    if (!l) return sia_fail_memory(err, sizeof *l, "a look at the text");
+    int64_t tokens = sia_corpus_tokens(c), whole = (tokens + PLACE_TOKENS - 1) / PLACE_TOKENS;
+    int64_t places = whole < PLACES ? whole : PLACES;
+    sia_status status = SIA_OK;
+    (void)sia_sha256("", 0, sum);
+    for (int64_t i = 0; !status && i < places; i++) {
+        int64_t first = i * whole / places * PLACE_TOKENS;
+        int64_t count = tokens - first < PLACE_TOKENS ? tokens - first : PLACE_TOKENS;
+        memset(l->ids, 0, sizeof l->ids);
+        memcpy(l->before, sum, sizeof l->before);
+        status = sia_corpus_read(c, first, count, l->ids, err);
+        (void)sia_sha256(l, sizeof *l, sum);
+    }
+    sia_free(l);
+    return status;
+}
+
+enum { CONTENTS_TEXT = SIA_SHA256_TEXT + 64 };
+
+/* What tells a text from another one; "none" for none. */
+static sia_status contents_of(const sia_corpus *c, char text[CONTENTS_TEXT], sia_error *err) {
+    char sum[SIA_SHA256_TEXT];
+    (void)snprintf(text, CONTENTS_TEXT, "none");
+    sia_status status = c ? sum_of(c, sum, err) : SIA_OK;
+    if (c && !status)
+        (void)snprintf(text, CONTENTS_TEXT, "%s %lld %u", sum, (long long)sia_corpus_tokens(c),
+                       sia_corpus_vocabulary(c));
+    return status;
+}
+
+static sia_status describe_contents(sia_train_data *d, sia_error *err) {
+    char train[CONTENTS_TEXT], val[CONTENTS_TEXT];
+    sia_status status = contents_of(d->train, train, err);
+    if (!status) status = contents_of(d->val, val, err);
+    if (!status)
+        sia_json_set(&d->description, "contents", json_pack("{s:s, s:s}", "train", train, "val", val));
+    return status || d->description ? status : sia_fail_memory(err, 256, "description");
+}
+
+/* Text outside of a run may be packed again, or shards may join a pattern: it is another text then, and a run that went
+ * on with it would have been trained on two. */
+static sia_status check_contents(const sia_train_data *d, const char *path, bool val_only, sia_error *err) {
+    const json_t *contents = json_object_get(d->description, "contents");
+    const struct {
+        const char *key, *what;
+        const sia_corpus *c;
+    } parts[] = {{"train", "train on", d->train}, {"val", "validate on", d->val}};
+    for (int i = val_only ? 1 : 0; i < 2; i++) {
+        char now[CONTENTS_TEXT];
+        const char *then = json_string_value(json_object_get(contents, parts[i].key));
+        sia_status status = then ? contents_of(parts[i].c, now, err) : SIA_OK;
+        if (!status && then && strcmp(then, now) != 0)
+            status = sia_fail(err, SIA_FORMAT, "%s: the text to %s is not what it was when the run was begun",
+                              path, parts[i].what);
+        if (status) return status;
+    }
+    return SIA_OK;
+}
+
 /* ------------------------------------------------------------------------------------------------ opening */
 
 /* Documents of generated text. */
@@ -128,6 +198,7 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
             status =
                 sia_fail(err, SIA_FORMAT, "%s/config.json: data of kind '%s' is not known", folder, kind);
     }
+    if (!status) status = check_contents(d, path, opening->val_only, err);
     free(path);
     free(tokenizer);
     if (status) sia_train_data_close(d);
@@ -212,40 +283,10 @@ sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, 
 
 /* ------------------------------------------------------------------------------------------------ ranks */
 
-/* Checksums of places, one after the other: each is that of the tokens and of the one before. */
-enum { PLACES = 64, PLACE_TOKENS = 65536 };
-typedef struct look {
-    char before[SIA_SHA256_TEXT];
-    uint32_t ids[PLACE_TOKENS];
-} look;
-
-static sia_status sum_of(const sia_corpus *c, char sum[SIA_SHA256_TEXT], sia_error *err) {
-    look *l = sia_alloc(1, sizeof *l);
-    if (!l) return sia_fail_memory(err, sizeof *l, "a look at the text");
-    int64_t tokens = sia_corpus_tokens(c), whole = (tokens + PLACE_TOKENS - 1) / PLACE_TOKENS;
-    int64_t places = whole < PLACES ? whole : PLACES;
-    sia_status status = SIA_OK;
-    (void)sia_sha256("", 0, sum);
-    for (int64_t i = 0; !status && i < places; i++) {
-        int64_t first = i * whole / places * PLACE_TOKENS;
-        int64_t count = tokens - first < PLACE_TOKENS ? tokens - first : PLACE_TOKENS;
-        memset(l->ids, 0, sizeof l->ids);
-        memcpy(l->before, sum, sizeof l->before);
-        status = sia_corpus_read(c, first, count, l->ids, err);
-        (void)sia_sha256(l, sizeof *l, sum);
-    }
-    sia_free(l);
-    return status;
-}
-
 sia_status sia_corpus_same(sia_comm *comm, const char *what, const sia_corpus *c, sia_error *err) {
-    char sum[SIA_SHA256_TEXT] = "", text[SIA_SHA256_TEXT + 64] = "none";
+    char text[CONTENTS_TEXT];
     if (sia_comm_size(comm) == 1) return SIA_OK;
-    sia_status status = c ? sum_of(c, sum, err) : SIA_OK;
-    if (c)
-        (void)snprintf(text, sizeof text, "%s %lld %u", sum, (long long)sia_corpus_tokens(c),
-                       sia_corpus_vocabulary(c));
-    status = sia_comm_agree(comm, status, err);
+    sia_status status = sia_comm_agree(comm, contents_of(c, text, err), err);
     return status ? status : sia_comm_same(comm, what, text, err);
 }
 
@@ -424,9 +465,22 @@ static sia_status absolute_pattern(const char *pattern, char **joined, sia_error
     return status;
 }
 
-static sia_status prepare_shards(json_t **description, const sia_data_source *s, sia_error *err) {
+/* Of shards in a folder of 'sia data pack', the one that is there. */
+static sia_status tokenizer_beside(sia_tokenizer **tokenizer, const char *shards, sia_error *err) {
+    char *folder = sia_path_above(shards);
+    bool packed = false;
+    sia_status status = folder ? sia_folder_look(folder, "data.json", &packed, err)
+                               : sia_fail_memory(err, strlen(shards), shards);
+    if (!status && packed) status = sia_tokenizer_open(tokenizer, folder, err);
+    free(folder);
+    return status;
+}
+
+static sia_status prepare_shards(json_t **description, sia_tokenizer **tokenizer, const sia_data_source *s,
+                                 sia_error *err) {
     char *train = NULL, *val = NULL;
-    sia_status status = absolute_pattern(s->paths[0], &train, err);
+    sia_status status = *tokenizer ? SIA_OK : tokenizer_beside(tokenizer, s->paths[0], err);
+    if (!status) status = absolute_pattern(s->paths[0], &train, err);
     if (!status && s->val) status = absolute_pattern(s->val, &val, err);
     if (!status) *description = json_pack("{s:s, s:s, s:s*}", "kind", "shards", "path", train, "val", val);
     if (!status && !*description)
@@ -520,7 +574,7 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
     else if (!status && kind == PACKED)
         status = prepare_packed(&description, &tokenizer, s->paths[0], err);
     else if (!status && kind == SHARDS)
-        status = prepare_shards(&description, s, err);
+        status = prepare_shards(&description, &tokenizer, s, err);
     else if (!status)
         status = prepare_text(&description, &tokenizer, s, folder, settings, err);
     if (!status)
@@ -534,6 +588,7 @@ sia_status sia_train_data_prepare(sia_train_data *d, const sia_data_source *s, c
             d, description,
             &(sia_data_opening){.folder = folder, .threads = s->threads, .stopped = s->stopped}, err);
     json_decref(description);
+    if (!status && kind != GENERATED) status = describe_contents(d, err);
     if (!status) status = sia_train_fit_vocabulary(settings, s, d->train, err);
     if (status) sia_train_data_close(d);
     return status;

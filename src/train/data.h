@@ -7,7 +7,8 @@
  *     a folder of 'sia data pack'  used where it is
  *     shards, or a pattern         used where they are
  *
- * It is described by a JSON object in the run's config.json, from which it can be opened again. */
+ * It is described by a JSON object in the run's config.json, from which it can be opened again, if it is still what it
+ * was. */
 #ifndef SIA_TRAIN_DATA_H
 #define SIA_TRAIN_DATA_H
 
@@ -55,7 +56,7 @@ typedef struct sia_data_opening {
     sia_stopped *stopped; /* asked while text is generated; or NULL */
 } sia_data_opening;
 
-/* Opens what a description names. One from someone else costs no more than the largest that sia_train_data_prepare
+/* Opens what a description names; text that is no longer what the description says is SIA_FORMAT. One from someone else costs no more than the largest that sia_train_data_prepare
  * makes: more generated text than that is SIA_FORMAT. */
 sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const sia_data_opening *opening,
                                sia_error *err);

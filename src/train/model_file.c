@@ -72,7 +72,7 @@ static sia_status model_of(sia_model **m, const sia_safetensors *file, const cha
 }
 
 static sia_status load_checkpoint(sia_model **m, const char *run, const sia_checkpoint_choice *choice,
-                                  int threads, int64_t *step, sia_error *err) {
+                                  int threads, sia_loaded *loaded, sia_error *err) {
     sia_checkpoint *c;
     sia_status status = sia_checkpoint_open(&c, run, choice, err);
     if (status) return status;
@@ -84,7 +84,10 @@ static sia_status load_checkpoint(sia_model **m, const char *run, const sia_chec
                      ? sia_checkpoint_read(c, &(sia_tensor_table){entries, sia_model_tensors(*m)}, NULL, err)
                      : sia_fail_memory(err, sizeof *entries, "model");
     }
-    if (!status && step) *step = sia_checkpoint_step(c);
+    loaded->step = sia_checkpoint_step(c);
+    const char *skipped = sia_checkpoint_skipped(c);
+    if (!status && skipped && !(loaded->skipped = strdup(skipped)))
+        status = sia_fail_memory(err, strlen(skipped), "checkpoint");
     sia_free(entries);
     sia_checkpoint_close(c);
     return status;
@@ -107,61 +110,55 @@ static sia_status copy_tensors(sia_model *m, const sia_safetensors *file, const 
     return status;
 }
 
-static sia_status load_file(sia_model **m, const char *path, int threads, int64_t *step, sia_error *err) {
+static sia_status load_file(sia_model **m, const char *path, int threads, sia_loaded *loaded,
+                            sia_error *err) {
     sia_safetensors *file;
     sia_status status = sia_safetensors_open(&file, path, err);
     if (status) return status;
     status = model_of(m, file, path, threads, err);
     if (!status) status = copy_tensors(*m, file, path, err);
     const char *number = sia_safetensors_metadata(file, "step");
-    if (!status && step) *step = number ? atoll(number) : 0;
+    loaded->step = number ? strtoll(number, NULL, 10) : 0;
     sia_safetensors_close(file);
     return status;
-}
-
-/* The number of "step-000500", -1 for another name. */
-static int64_t step_in_name(const char *path) {
-    size_t length;
-    char *end;
-    const char *name = sia_path_last(path, &length);
-    if (strncmp(name, "step-", 5) != 0) return -1;
-    long long number = strtoll(name + 5, &end, 10);
-    return end == name + length && length > 5 ? number : -1;
 }
 
 /* The folder of the run that a file belongs to: RUN for RUN/step-000500/model.safetensors, else the folder
  * that it is in. */
 static char *home_of_file(const char *path) {
     char *folder = sia_path_above(path);
-    if (!folder || step_in_name(folder) < 0) return folder;
+    size_t length;
+    if (!folder || sia_checkpoint_step_of(sia_path_last(folder, &length)) < 0) return folder;
     char *run = sia_path_above(folder);
     free(folder);
     return run;
 }
 
-sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t *step, char **run,
-                          sia_error *err) {
+sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_loaded *loaded, sia_error *err) {
+    sia_loaded found = {0};
+    if (loaded) *loaded = found;
     *m = NULL;
     struct stat info;
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
-    bool folder = S_ISDIR(info.st_mode);
-    bool checkpoint = false; /* and no run that has such a name */
+    bool folder = S_ISDIR(info.st_mode), checkpoint = false; /* the folder of one, whatever its name is */
     sia_status status = folder ? sia_folder_look(path, "model.safetensors", &checkpoint, err) : SIA_OK;
     if (status) return status;
-    int64_t number = checkpoint ? step_in_name(path) : -1;
-    char *home = !folder ? home_of_file(path) : number >= 0 ? sia_path_above(path) : strdup(path);
-    status = home ? SIA_OK : sia_fail_memory(err, strlen(path), path);
-    sia_checkpoint_choice given = {.step = number, .model_only = true},
-                          newest = {.newest = true, .skip_damaged = true, .model_only = true};
-    if (!status && !folder)
-        status = load_file(m, path, threads, step, err);
-    else if (!status)
-        status = load_checkpoint(m, home, number >= 0 ? &given : &newest, threads, step, err);
-    if (!status && run) {
-        *run = home;
-        home = NULL;
+    char *file = checkpoint ? sia_path_join(path, "model.safetensors") : strdup(path);
+    found.run = !file ? NULL : folder && !checkpoint ? strdup(path) : home_of_file(file);
+    sia_checkpoint_choice newest = {.newest = true, .skip_damaged = true, .model_only = true};
+    if (!found.run)
+        status = sia_fail_memory(err, strlen(path), path);
+    else if (folder && !checkpoint)
+        status = load_checkpoint(m, path, &newest, threads, &found, err);
+    else
+        status = load_file(m, file, threads, &found, err);
+    if (!status && loaded) {
+        *loaded = found;
+        found = (sia_loaded){0};
     }
-    free(home);
+    free(found.run);
+    free(found.skipped);
+    free(file);
     if (status) {
         sia_model_destroy(*m);
         *m = NULL;
@@ -172,5 +169,5 @@ sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t 
 sia_status sia_model_open(sia_model **m, const char *path, int threads, sia_error *err) {
     if (!m || !path)
         return sia_fail(err, SIA_ARGUMENT, "model: want a place for the result and a path, got NULL");
-    return sia_model_load(m, path, threads, NULL, NULL, err);
+    return sia_model_load(m, path, threads, NULL, err);
 }

@@ -10,9 +10,15 @@
 /* The model's tensors as a table, freed with sia_free; NULL when there is no memory. */
 sia_tensor_entry *sia_model_entries(const sia_model *m);
 
-/* A model with the weights of a checkpoint. *step, and the folder of the run (freed with free), may be NULL.
- * path: the folder of a run (its newest checkpoint that is whole), of a checkpoint, or a model.safetensors. */
-sia_status sia_model_load(sia_model **m, const char *path, int threads, int64_t *step, char **run,
-                          sia_error *err);
+/* Where a model came from. */
+typedef struct sia_loaded {
+    int64_t step;
+    char *run;     /* the folder of its run, or the one that the file is in; freed with free */
+    char *skipped; /* what is wrong with a newer checkpoint, a sentence, or NULL; freed with free */
+} sia_loaded;
+
+/* A model with the weights of a checkpoint. path: the folder of a run (its newest checkpoint that is whole), of a
+ * checkpoint, whatever its name is, or a model.safetensors. loaded may be NULL. */
+sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_loaded *loaded, sia_error *err);
 
 #endif

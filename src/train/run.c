@@ -235,6 +235,23 @@ static void give_back(const sia_run *run) {
     sia_names_free(&names);
 }
 
+/* An editor may have left out the end of the last line: it is whole all the same. */
+static bool is_object(const char *line, size_t length) {
+    json_t *json = NULL;
+    json_error_t at;
+    bool object = length && sia_json_load(&json, line, length, 0, &at) == SIA_OK && json_is_object(json);
+    json_decref(json);
+    return object;
+}
+
+static sia_status end_line(const char *path, size_t size, sia_error *err) {
+    int fd = sia_fd_open(path, O_WRONLY | O_NOFOLLOW, 0);
+    if (fd < 0) return sia_fail_file(err, path);
+    sia_status status = sia_fd_write_at(fd, path, "\n", 1, size, err);
+    (void)close(fd);
+    return status;
+}
+
 /* A process that was killed while it wrote a line left the start of it. A log that has a second name, in a backup
  * say, becomes a file of its own first: lines are written in place. */
 static sia_status cut_partial_line(const char *path, sia_error *err) {
@@ -250,12 +267,14 @@ static sia_status cut_partial_line(const char *path, sia_error *err) {
     (void)close(fd);
     size_t whole = map.size;
     while (whole && map.bytes[whole - 1] != '\n') whole--;
+    bool unended = is_object(map.bytes + whole, map.size - whole);
+    if (unended) whole = map.size;
     if (!status && about.st_nlink > 1)
         status = sia_file_replace(path, map.bytes, whole, err);
     else if (!status && whole != map.size && truncate(path, (off_t)whole) != 0)
         status = sia_fail_file(err, path);
     sia_map_close(&map);
-    return status;
+    return !status && unended ? end_line(path, whole, err) : status;
 }
 
 static sia_status open_folder(sia_run *run, sia_error *err) {

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -365,7 +366,7 @@ static sia_status steps(state *s, sia_error *err) {
 /* Weights of another model with tensors of the same names and shapes; its scheme may be another one. */
 static sia_status take_weights(sia_model *m, const char *path, sia_error *err) {
     sia_model *from;
-    sia_status status = sia_model_load(&from, path, 1, NULL, NULL, err);
+    sia_status status = sia_model_load(&from, path, 1, NULL, err);
     for (int i = 0; !status && i < sia_model_tensors(m); i++) {
         sia_tensor to = sia_model_tensor(m, i), found = {0};
         for (int j = 0; j < sia_model_tensors(from) && !found.name; j++) {
@@ -438,6 +439,18 @@ static sia_status refuse_old(const char *folder, sia_error *err) {
     return status;
 }
 
+/* Whether there can be such a model, and what it starts from is there: asked before a text is packed for it. */
+static sia_status check_possible(const state *s, sia_error *err) {
+    const sia_model_config *model = &s->settings.model;
+    sia_attention_config config = sia_model_attention(model, 1, 0);
+    sia_attention *attention;
+    sia_status status = sia_attention_create(&attention, model->scheme, &config, err);
+    if (status) return status;
+    sia_attention_destroy(attention);
+    const char *initial = s->job->initial;
+    return initial && access(initial, R_OK) != 0 ? sia_fail_file(err, initial) : SIA_OK;
+}
+
 /* Settings and data: what a run is. */
 static sia_status begin_first(state *s, bool begun, sia_error *err) {
     const char *folder = s->job->folder;
@@ -448,6 +461,7 @@ static sia_status begin_first(state *s, bool begun, sia_error *err) {
     sia_status status = begun ? SIA_OK : refuse_old(folder, err);
     if (!status) status = sia_settings_complete(&s->settings, err);
     if (!status && begun) status = same_settings(s, err);
+    if (!status && !begun) status = check_possible(s, err);
     if (!status) status = open_data(s, begun, err);
     if (!status && !begun && s->job->data && s->data->tokenizer)
         status = sia_train_tokenizer_save(s->data->tokenizer, folder, err);
@@ -518,7 +532,8 @@ static sia_status begin(state *s, bool *begun, sia_error *err) {
                                .order = s->settings.training.order,
                                .seed = s->settings.training.data_seed};
     if (sia_batches_windows(&s->batches) < 1)
-        return sia_fail(err, SIA_ARGUMENT, "the text has %lld tokens: too few for a sequence of %lld",
+        return sia_fail(err, SIA_ARGUMENT,
+                        "the text has %lld tokens: too few for a sequence of %lld and what comes next",
                         (long long)sia_corpus_tokens(s->data->train), (long long)s->batches.length);
     return make_windows(s, err);
 }

@@ -124,8 +124,7 @@ static const command_case cases[] = {
     {"$SIA train --out x few.txt", 2,
      "sia: the text has pairs for a vocabulary of 257, want 1024: give more text or a smaller vocabulary\n"},
     {"$SIA eval run --data few.txt --lengths 1x", 2,
-     "sia: no document of 17 tokens: the longest has 11; want longer documents or shorter lengths "
-     "(--lengths)\n"},
+     "sia: no document of 17 tokens: the longest has 11; want longer documents or shorter lengths\n"},
     /* Folders that are taken. */
     {"$SIA train --out run text.txt --vocabulary 300" SMALL, 2,
      "sia: run: holds a run already: want --resume, or another folder\n"},
@@ -147,6 +146,51 @@ static const command_case cases[] = {
      "sia: scheme 'alibi': the model was trained with 'si+prope'; only rope, ntk and yarn can stand for one "
      "another\n"},
     {"$SIA needle run --out y", 2, "sia: length 16: the needles, question and answer alone take "},
+    /* Another tokenizer, with the same numbers; text that became another one; results that are no text. */
+    {"$SIA tokenizer train --size 300 --out other.json --quiet few.txt text.txt few.txt few.txt && $SIA data "
+     "pack --quiet "
+     "--tokenizer other.json --out others --val-fraction 0.2 text.txt && $SIA eval run --data others "
+     "--lengths 1x",
+     1, "sia: others: packed with another tokenizer than the one it is to be read with\n"},
+    {"$SIA data info 'others/train_*.bin' --tokenizer run/tokenizer.json", 1,
+     "sia: others: packed with another tokenizer than the one it is to be read with\n"},
+    {"$SIA data info others/train_000000.bin", 0, " 300\n"},
+    {"$SIA train --out second others" SMALL
+     " && rm -r others second/step-000002 && $SIA data pack --quiet --tokenizer "
+     "other.json --out others --val-fraction 0.4 text.txt && $SIA train --out second --resume --quiet",
+     1, "/others: the text to train on is not what it was when the run was begun\n"},
+    {"$SIA train --out x text.txt --val others --vocabulary 300" SMALL, 2,
+     "sia: others: packed text, a run or a study: want text files\n"},
+    {"$SIA compare --out mine absent.txt --schemes rope" SMALL, 1,
+     "sia: absent.txt: No such file or directory\n"},
+    {"test ! -e mine/lock && test ! -e mine/runs && rmdir mine", 0, ""},
+    {"$SIA train --out w text.txt --kv-heads 3 --heads 4 --width 32", 2,
+     "sia: kv_heads 3: want a divisor of heads, 4\n"},
+    {"test ! -e w/data && $SIA train --out w text.txt --from absent" SMALL
+     " --vocabulary 300; test ! -e w/data",
+     0, "sia: absent: No such file or directory\n"},
+    {"$SIA compare --out y text.txt --schemes rope --sweep seed=1,2" SMALL, 2,
+     "sia: sweep 'seed': every variant has the same seeds (--seeds)\n"},
+    {"$SIA generate run --tokens 0 --scheme rope+yarn", 2,
+     "sia generate: --scheme is fitted to the length of the text: want --tokens 1 or more\n"},
+    /* What is read is not written over. */
+    {"$SIA tokenizer train --size 300 --out text.txt text.txt", 2,
+     "sia: --out text.txt: is what is read: name another file\n"},
+    {"$SIA tokenizer encode --tokenizer run/tokenizer.json --out run/tokenizer.json text.txt", 2,
+     "sia: --out run/tokenizer.json: is what is read: name another file\n"},
+    {"ln text.txt same.txt; $SIA tokenizer encode --tokenizer run/tokenizer.json --out same.txt text.txt; rm "
+     "same.txt",
+     0, "sia: --out same.txt: is what is read: name another file\n"},
+    {"$SIA report run --out run/metrics.jsonl", 2,
+     "sia: run/metrics.jsonl: is there, and JSON: name another file\n"},
+    {"cat text.txt | $SIA data pack --tokenizer run/tokenizer.json --out p - -", 2,
+     "sia: stdin is named twice\n"},
+    /* A damaged checkpoint with a whole one beside it; one window; a rank without a job; a long name. */
+    {"cp -r run two && cp -r run/step-000002 two/step-000004 && $SIA generate two --tokens 1 --quiet", 0,
+     "sia: a damaged checkpoint: two/step-000004/model.safetensors: is of step 2, want 4: step 2 is used\n"},
+    {"$SIA eval run --lengths 1x --windows 1 --json", 0, "\"error\": null, "},
+    {"SLURM_PROCID=3 $SIA eval run --lengths 1x", 0, "perplexity"},
+    {"$SIA tokenizer info $(printf '%0600d' 7)", 1, "0007: File name too long\n"},
     /* No room on the disk. */
     {"$SIA eval run --lengths 1x --json --quiet > /dev/full", 1, "sia: stdout: No space left on device\n"},
     {"$SIA generate run --tokens 5 --ignore-end --quiet > /dev/full", 1, "No space left on device\n"},

@@ -96,30 +96,30 @@ static const struct chain_case {
     int drawn;
 } chain_cases[] = {
     {"whole characters", "a" E_ACUTE EURO FACE "b", END, 50, NULL, false, E_ACUTE EURO FACE "b",
-     SIA_END_OF_TEXT, 10},
+     SIA_END_DOCUMENT, 10},
     {"cut in a character", "a" E_ACUTE EURO, END, 4, NULL, false, E_ACUTE, SIA_END_TOKENS, 4},
     {"no character",
      "a\xc3"
      "b",
-     END, 50, NULL, false, UNKNOWN "b", SIA_END_OF_TEXT, 2},
+     END, 50, NULL, false, UNKNOWN "b", SIA_END_DOCUMENT, 2},
     {"overlong",
      "a\xc0\x80"
      "b",
-     END, 50, NULL, false, UNKNOWN UNKNOWN "b", SIA_END_OF_TEXT, 3},
+     END, 50, NULL, false, UNKNOWN UNKNOWN "b", SIA_END_DOCUMENT, 3},
     {"surrogate",
      "a\xed\xa0\x80"
      "b",
-     END, 50, NULL, false, UNKNOWN UNKNOWN UNKNOWN "b", SIA_END_OF_TEXT, 4},
+     END, 50, NULL, false, UNKNOWN UNKNOWN UNKNOWN "b", SIA_END_DOCUMENT, 4},
     {"above U+10FFFF",
      "a\xf4\x90"
      "b",
-     END, 50, NULL, false, UNKNOWN UNKNOWN "b", SIA_END_OF_TEXT, 3},
+     END, 50, NULL, false, UNKNOWN UNKNOWN "b", SIA_END_DOCUMENT, 3},
     {"stop", "abcdefg", END, 50, "de", false, "bc", SIA_END_STOP, 4},
     {"stop at once", "abcdefg", END, 50, "b", false, "", SIA_END_STOP, 1},
     {"stop over characters", "a" E_ACUTE EURO FACE "b", END, 50, EURO FACE, false, E_ACUTE, SIA_END_STOP, 9},
-    {"stop that does not come", "abcdef", END, 50, "efx", false, "bcdef", SIA_END_OF_TEXT, 5},
+    {"stop that does not come", "abcdef", END, 50, "efx", false, "bcdef", SIA_END_DOCUMENT, 5},
     {"stop begun at the end", "abcdef", END, 4, "dex", false, "bcde", SIA_END_TOKENS, 4},
-    {"end-of-text at once", "a", END, 50, NULL, false, "", SIA_END_OF_TEXT, 0},
+    {"end-of-text at once", "a", END, 50, NULL, false, "", SIA_END_DOCUMENT, 0},
     /* Without it all others are equally likely: the smallest id, 0, whose successor is 0 too. */
     {"ignored end", "ab", END, 3, NULL, true, "b", SIA_END_TOKENS, 3},
     {"an id of padding", "ab", 260, 2, NULL, false, "b", SIA_END_TOKENS, 2},

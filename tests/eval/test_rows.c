@@ -104,7 +104,7 @@ static void test_against_double(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         sia_row_model model = model_of(cases[c].scheme, cases[c].row);
         sia_weight_sum sums[ROWS * RANGES];
-        sia_rows rows = {.count = ROWS, .bounds = bounds, .ranges = RANGES, .seed = 11, .threads = 2};
+        sia_row_sampling rows = {.count = ROWS, .bounds = bounds, .ranges = RANGES, .seed = 11, .threads = 2};
         assert_int_equal(sia_rows_sample(&model, &rows, sums, &said), SIA_OK);
         for (int row = 0; row < ROWS; row += 6)
             for (int range = 0; range < RANGES; range++) {
@@ -155,7 +155,8 @@ static void test_thin_against_full(void **state) {
     assert_non_null(sums);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         sia_row_model model = model_of(cases[c].scheme, cases[c].row);
-        sia_rows rows = {.count = ROWS, .bounds = bounds, .ranges = 1, .seed = 100 + 2 * c, .threads = 2};
+        sia_row_sampling rows = {
+            .count = ROWS, .bounds = bounds, .ranges = 1, .seed = 100 + 2 * c, .threads = 2};
         assert_int_equal(sia_rows_sample(&model, &rows, sums, &said), SIA_OK);
         rows.full = 1 << 20;
         rows.seed++;
@@ -229,7 +230,8 @@ static void test_stop(void **state) {
     static const int64_t bounds[] = {0, 100};
     sia_row_model model = model_of("si", 1);
     sia_weight_sum sums[64];
-    sia_rows rows = {.count = 64, .bounds = bounds, .ranges = 1, .threads = 1, .progress = stop_at_once};
+    sia_row_sampling rows = {
+        .count = 64, .bounds = bounds, .ranges = 1, .threads = 1, .progress = stop_at_once};
     assert_int_equal(sia_rows_sample(&model, &rows, sums, &said), SIA_STOPPED);
 }
 

@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     if (b.shape[0] < 1 || b.shape[1] < 1) return 2;
     sia_model *m;
     sia_error err;
-    sia_status status = sia_model_load(&m, argv[1], 1, NULL, NULL, &err);
+    sia_status status = sia_model_load(&m, argv[1], 1, NULL, &err);
     if (!status) status = make_batch(&b, m->config.vocabulary, &err);
     if (!status) status = compute(m, &b, &err);
     if (!status) status = write_file(argv[4], m, &b, &err);

@@ -203,7 +203,7 @@ static sia_retrieval_result result_in(char *text, int64_t length) {
  * decides. */
 static void expect_digits(const char *path, const sia_train_data *data) {
     sia_model *m;
-    OK(sia_model_load(&m, path, 1, NULL, NULL, &said));
+    OK(sia_model_load(&m, path, 1, NULL, &said));
     for (int i = 0; i < sia_model_tensors(m); i++) {
         sia_tensor t = sia_model_tensor(m, i);
         memset(t.value, 0, (size_t)(t.rows * t.columns) * sizeof(float));
@@ -257,7 +257,7 @@ static void schemes_that_know_the_length(void **state) {
         expect_digits(run.path, &data);
         sia_needle_job job = {.folder = folder, .runs = &run, .count = 1, .settings = &s, .threads = 1};
         OK(sia_needle_run(&job, &said));
-        OK(sia_model_load(&m, copy, 1, NULL, NULL, &said));
+        OK(sia_model_load(&m, copy, 1, NULL, &said));
         char *text = lines_of(folder);
         sia_retrieval_result found = result_in(text, 512), told = read_as(m, &data, &s, 512, schemes[i]),
                              untold = read_as(m, &data, &s, 512, "rope");

@@ -305,7 +305,7 @@ static void test_rewind(void **state) {
         {LINE("1") LINE("2") LINE("3"), 2, LINE("1") LINE("2"), NULL},
         {LINE("1") LINE("2") LINE("3"), 0, "", NULL},
         {LINE("1") LINE("2") "{\"step\": 3, \"lo", 2, LINE("1") LINE("2"), NULL},
-        {LINE("1") LINE("2") "{\"step\": 3}", 5, LINE("1") LINE("2"), NULL},
+        {LINE("1") LINE("2") "{\"step\": 3}", 5, LINE("1") LINE("2") "{\"step\": 3}\n", NULL}, /* whole */
         {"{\"step\": 1", 5, "", NULL},
         {"{\"seed\": 7}\n" LINE("1") LINE("2") "{\"note\": \"x\"}\n", 1,
          "{\"seed\": 7}\n" LINE("1") "{\"note\": \"x\"}\n", NULL},

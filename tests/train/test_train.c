@@ -239,9 +239,11 @@ static void test_stop_during_validation(void **state) {
 static void assert_loads(const char *run, int64_t step) {
     sia_model *m;
     sia_error err;
-    int64_t found;
-    if (sia_model_load(&m, in_folder(run), 1, &found, NULL, &err)) fail_msg("%s", err.text);
-    assert_int_equal(found, step);
+    sia_loaded found;
+    if (sia_model_load(&m, in_folder(run), 1, &found, &err)) fail_msg("%s", err.text);
+    assert_int_equal(found.step, step);
+    free(found.run);
+    free(found.skipped);
     sia_model_destroy(m);
 }
 
@@ -456,6 +458,19 @@ static void test_model_files(void **state) {
     sia_safetensors_close(from);
 }
 
+/* A run, a checkpoint, its file, and a checkpoint that someone put elsewhere under a name of his own. */
+static void test_model_places(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_folder("best"), 0777), 0);
+    char target[700];
+    (void)snprintf(target, sizeof target, "%s", in_folder("best/model.safetensors"));
+    assert_int_equal(link(in_folder("whole/step-000060/model.safetensors"), target), 0);
+    static const char *const places[] = {
+        "whole", "whole/step-000060",     "whole/step-000060/", "whole/step-000060/model.safetensors",
+        "best",  "best/model.safetensors"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) assert_loads(places[i], 60);
+}
+
 /* The checkpoint before the loss left the ground stays, and has finite weights. */
 static void test_explosion(void **state) {
     (void)state;
@@ -525,7 +540,7 @@ int main(void) {
         cmocka_unit_test(test_stop_early),  cmocka_unit_test(test_busy),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_explosion),
         cmocka_unit_test(test_data),        cmocka_unit_test(test_stop_during_validation),
-        cmocka_unit_test(test_model_files),
+        cmocka_unit_test(test_model_files), cmocka_unit_test(test_model_places),
     };
     return cmocka_run_group_tests_name("train", tests, prepare, close_command_folder);
 }
