@@ -40,4 +40,5 @@ if ! SIA_BUILD=$1 "$python" -m pip install --disable-pip-version-check --no-buil
     cat "$home/install.log" >&2
     exit 1
 fi
-SIA_PROGRAM=$(pwd)/$1/sia PYTHONPATH=$home/site exec "$python" -m pytest -q -p no:cacheprovider python/tests
+SIA_PROGRAM=$(pwd)/$1/sia PYTHONPATH=$home/site "$python" -m pytest -q -p no:cacheprovider python/tests || exit 1
+echo "to use it: PYTHONPATH=$home/site $python"

@@ -397,7 +397,7 @@ static const cli_option options[] = {
     {"micro-batch", CLI_INT, "N", NULL, "of them in memory at a time; all", 1, 1e6},
     {"recompute", CLI_FLAG, NULL, NULL, "less memory, a third more work", 0, 0},
     {"len", CLI_INT, "N", NULL, "tokens of a sequence; the same as --train-len", 1, 1 << 24},
-    {"scheme", CLI_TEXT, "SCHEME", NULL, "of attention; si+prope", 0, 0},
+    {"scheme", CLI_TEXT, "SCHEME", NULL, "scheme of attention [si+prope]", 0, 0},
     CLI_SHAPE_OPTIONS,
     CLI_CONTEXT_OPTIONS,
     {"ranks-only", CLI_FLAG, NULL, NULL, "under mpirun: no comparison with one process", 0, 0},

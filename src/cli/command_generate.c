@@ -226,7 +226,8 @@ const cli_command command_generate = {
     .options = options,
     .notes = "MODEL is the folder of a run (its newest checkpoint that is whole), of a checkpoint, or a "
              "model.safetensors.\n"
-             "The text goes to stdout as it comes, in whole characters of UTF-8. It depends on the model, "
+             "The text goes to stdout as it comes, without the prompt, in whole characters of UTF-8. It "
+             "depends on the model, "
              "the prompt and the options, not on the number of threads. Ctrl-C ends it, with exit code "
              "130.\n",
     .run = run,

@@ -17,37 +17,37 @@
     {"config", CLI_TEXT, "FILE", NULL, "settings from a JSON file, such as the config.json of a run", 0, 0},                     \
     CLI_SHAPE_OPTIONS
 
-#define CLI_SHAPE_OPTIONS                                                                               \
-    {"layers", CLI_INT, "N", NULL, "blocks", 1, 1024},                                                  \
-    {"width", CLI_INT, "N", NULL, "of the residual stream", 8, 65536},                                  \
-    {"heads", CLI_INT, "N", NULL, "of attention", 1, 1024},                                             \
-    {"kv-heads", CLI_INT, "N", NULL, "heads of keys and values [as many as heads]", 1, 1024},           \
-    {"head-dim", CLI_INT, "N", NULL, "numbers of a head [width / heads]", 8, 256},                      \
-    {"hidden", CLI_INT, "N", NULL, "of the MLP [4 times the width]", 8, 1048576},                       \
-    {"vocabulary", CLI_INT, "N", NULL, "tokens; of a tokenizer that is trained, its size", 2, 1048576}, \
-    {"train-len", CLI_INT, "N", NULL, "tokens of a training sequence", 1, 1073741824},                  \
-    {"tau", CLI_REAL, "X", NULL, "si: the length scale [10]", 1e-9, 1e12},                              \
-    {"alpha", CLI_REAL, "X", NULL, "si [sqrt(e)]", 1e-9, 1e9},                                          \
-    {"beta", CLI_REAL, "X", NULL, "si [sqrt(e)]", 1e-9, 1e9},                                           \
-    {"sharp", CLI_REAL, "X", NULL, "sharp: the factor on the logits [2]", 1e-9, 1e6},                   \
-    {"rotary-base", CLI_REAL, "X", NULL, "rope, ntk, yarn [10000 train-len / 4096]", 1e-9, 1e15},       \
-    {"prope-base", CLI_REAL, "X", NULL, "prope [train-len / 4]", 1e-9, 1e15},                           \
-    {"prope-share", CLI_REAL, "X", NULL, "prope: the share of pairs that turn [0.5]", 1e-9, 1},         \
-    {"init", CLI_TEXT, "paper|narrow", NULL, "how block matrices start [paper, tiny narrow]", 0, 0},    \
+#define CLI_SHAPE_OPTIONS                                                                                               \
+    {"layers", CLI_INT, "N", NULL, "blocks of the model [by the preset]", 1, 1024},                                     \
+    {"width", CLI_INT, "N", NULL, "numbers of the residual stream [by the preset]", 8, 65536},                          \
+    {"heads", CLI_INT, "N", NULL, "heads of attention [by the preset]", 1, 1024},                                       \
+    {"kv-heads", CLI_INT, "N", NULL, "heads of keys and values [as many as heads]", 1, 1024},                           \
+    {"head-dim", CLI_INT, "N", NULL, "numbers of a head [width / heads]", 8, 256},                                      \
+    {"hidden", CLI_INT, "N", NULL, "numbers inside the MLP [4 times the width]", 8, 1048576},                           \
+    {"vocabulary", CLI_INT, "N", NULL, "tokens; of a tokenizer that is trained, its size [by the preset]", 2, 1048576}, \
+    {"train-len", CLI_INT, "N", NULL, "tokens of a training sequence [by the preset]", 1, 1073741824},                  \
+    {"tau", CLI_REAL, "X", NULL, "si: the length scale [10]", 1e-9, 1e12},                                              \
+    {"alpha", CLI_REAL, "X", NULL, "si: the paper's alpha [sqrt(e)]", 1e-9, 1e9},                                       \
+    {"beta", CLI_REAL, "X", NULL, "si: the paper's beta [sqrt(e)]", 1e-9, 1e9},                                         \
+    {"sharp", CLI_REAL, "X", NULL, "sharp: the factor on the logits [2]", 1e-9, 1e6},                                   \
+    {"rotary-base", CLI_REAL, "X", NULL, "base of rope, ntk, yarn [10000 train-len / 4096]", 1e-9, 1e15},               \
+    {"prope-base", CLI_REAL, "X", NULL, "base of prope [train-len / 4]", 1e-9, 1e15},                                   \
+    {"prope-share", CLI_REAL, "X", NULL, "prope: the share of pairs that turn [0.5]", 1e-9, 1},                         \
+    {"init", CLI_TEXT, "paper|narrow", NULL, "how block matrices start [paper, tiny narrow]", 0, 0},                    \
     {"seed", CLI_INT, "N", NULL, "of the initial weights [0]", 0, 9e15}
 
 #define CLI_TRAINING_OPTIONS                                                                                                               \
     {"steps", CLI_INT, "N", NULL, "steps of training [2000, tiny 500, paper 4578, 10900]", 1, 1e9},                                        \
     {"batch", CLI_INT, "N", NULL, "sequences of a step [8, paper 128]", 1, 1e6},                                                           \
     {"micro-batch", CLI_INT, "N", NULL, "of them in memory at a time [all, paper 1]", 1, 1e6},                                             \
-    {"embedding-rate", CLI_REAL, "X", NULL, "Adam's for the embedding [0.3]", 0, 1e3},                                                     \
-    {"matrix-rate", CLI_REAL, "X", NULL, "Muon's [0.02, paper-304m 0.015]", 0, 1e3},                                                       \
-    {"unembedding-rate", CLI_REAL, "X", NULL, "Adam's for the unembedding [0.002, tiny 0.004]", 0, 1e3},                                   \
-    {"scalar-rate", CLI_REAL, "X", NULL, "Adam's for LogN's scales [0.002]", 0, 1e3},                                                      \
-    {"beta1", CLI_REAL, "X", NULL, "Adam's [0.9]", 0, 0.9999999},                                                                          \
-    {"beta2", CLI_REAL, "X", NULL, "Adam's [0.95]", 0, 0.9999999},                                                                         \
-    {"epsilon", CLI_REAL, "X", NULL, "Adam's [1e-8]", 1e-30, 1},                                                                           \
-    {"momentum", CLI_REAL, "X", NULL, "Muon's [0.95]", 0, 0.9999999},                                                                      \
+    {"embedding-rate", CLI_REAL, "X", NULL, "Adam's rate for the embedding [0.3]", 0, 1e3},                                                \
+    {"matrix-rate", CLI_REAL, "X", NULL, "Muon's rate for matrices [0.02, paper-304m 0.015]", 0, 1e3},                                     \
+    {"unembedding-rate", CLI_REAL, "X", NULL, "Adam's rate for the unembedding [0.002, tiny 0.004]", 0, 1e3},                              \
+    {"scalar-rate", CLI_REAL, "X", NULL, "Adam's rate for LogN's scales [0.002]", 0, 1e3},                                                 \
+    {"beta1", CLI_REAL, "X", NULL, "decay of Adam's first moment [0.9]", 0, 0.9999999},                                                    \
+    {"beta2", CLI_REAL, "X", NULL, "decay of Adam's second moment [0.95]", 0, 0.9999999},                                                  \
+    {"epsilon", CLI_REAL, "X", NULL, "Adam's epsilon [1e-8]", 1e-30, 1},                                                                   \
+    {"momentum", CLI_REAL, "X", NULL, "Muon's momentum [0.95]", 0, 0.9999999},                                                             \
     {"weight-decay", CLI_REAL, "X", NULL, "of all but scalars [0]", 0, 1e3},                                                               \
     {"clip", CLI_REAL, "X", NULL, "the largest norm of the gradient, 0: none [0]", 0, 1e12},                                               \
     {"schedule", CLI_TEXT, "constant|linear|cosine", NULL, "of the rates; linear: constant, then down [linear, paper-304m cosine]", 0, 0}, \
