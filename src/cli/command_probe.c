@@ -61,7 +61,8 @@ static sia_status probe_windows(const cli_args *args, output *out, sia_model *m,
     cli_progress_end(&progress);
     if (status) return status;
     subject->probe = p;
-    if (!cli_flag(args, "quiet")) probe_print(subject);
+    if (!cli_flag(args, "quiet")) probe_print(cli_flag(args, "json") ? stderr : stdout, subject);
+    cli_flush();
     char command[1024];
     cli_command_line(args, command, sizeof command);
     if (!out->begun)
@@ -147,8 +148,8 @@ static int run(const cli_args *args) {
 }
 
 static const cli_option options[] = {
-    {"data", CLI_TEXT, "PATH", NULL, "text or shards; the run's validation text", 0, 0},
-    {"tokenizer", CLI_TEXT, "PATH", NULL, "of --data; that of the run", 0, 0},
+    {"data", CLI_TEXT, "PATH", NULL, "text or shards [the run's validation text]", 0, 0},
+    {"tokenizer", CLI_TEXT, "PATH", NULL, "of --data [that of the run]", 0, 0},
     {"length", CLI_TEXT, "N", "16x", "tokens of a window, or training lengths", 0, 0},
     {"windows", CLI_INT, "N", "16", "at most, spread over the text", 1, SIA_PROBE_WINDOWS},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "look at the model as this one: ntk, yarn for rope", 0, 0},

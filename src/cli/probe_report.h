@@ -18,8 +18,7 @@ typedef struct probe_subject {
     const sia_probe *probe;
 } probe_subject;
 
-/* On stderr. */
-void probe_print(const probe_subject *subject);
+void probe_print(FILE *to, const probe_subject *subject);
 
 /* The first line: how it was called, and where; then those of each model. */
 sia_status probe_write_study(FILE *stream, const char *command, const char *data, int threads,

@@ -199,7 +199,11 @@ static void test_given_back(void **state) {
     OK(sia_run_open(&run, in_scratch("given/back"), &said));
     assert_true(exists(in_scratch("given/back/lock")));
     sia_run_close(run);
-    assert_int_equal(count_entries(in_scratch("given/back")), 0);
+    assert_false(exists(in_scratch("given/back"))); /* which was made for the run */
+    assert_int_equal(mkdir(in_scratch("given/back"), 0777), 0);
+    OK(sia_run_open(&run, in_scratch("given/back"), &said));
+    sia_run_close(run);
+    assert_int_equal(count_entries(in_scratch("given/back")), 0); /* but not this one */
     (void)write_text("given/back/eval.jsonl", "mine");
     assert_int_equal(sia_run_open(&run, in_scratch("given/back"), &err), SIA_ARGUMENT);
     assert_int_equal(count_entries(in_scratch("given/back")), 1);
