@@ -202,7 +202,10 @@ static void training_time(sia_report *r, const sia_comparison *c) {
     }
     if (g.count > 1 && !g.failed) {
         sia_report_section(r, "Time to train");
-        sia_html_figure_open(&r->body, "Time to train, by scheme", "Mean over seeds; wall-clock time.");
+        sia_html_figure_open(
+            &r->body, "Time to train, by scheme",
+            "Mean over seeds; wall-clock time of trainings that ran side by side, and with whatever "
+            "else the machine did: no measure of a scheme.");
         sia_svg_bars(&r->body, &(sia_bars){.title = "Time to train, by scheme",
                                            .label = "seconds",
                                            .names = names,
