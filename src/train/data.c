@@ -56,10 +56,9 @@ static sia_status sum_of(const sia_corpus *c, char sum[SIA_SHA256_TEXT], sia_err
     for (int64_t i = 0; !status && i < places; i++) {
         int64_t first = i * whole / places * PLACE_TOKENS;
         int64_t count = tokens - first < PLACE_TOKENS ? tokens - first : PLACE_TOKENS;
-        memset(l->ids, 0, sizeof l->ids);
         memcpy(l->before, sum, sizeof l->before);
         status = sia_corpus_read(c, first, count, l->ids, err);
-        (void)sia_sha256(l, sizeof *l, sum);
+        (void)sia_sha256(l, offsetof(look, ids) + (size_t)count * sizeof *l->ids, sum);
     }
     sia_free(l);
     return status;
