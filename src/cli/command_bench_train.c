@@ -394,7 +394,7 @@ static const cli_option options[] = {
     {"threads", CLI_TEXT, "LIST", "1,2", "numbers of threads, as far as the machine has them", 0, 0},
     {"rounds", CLI_INT, "N", "7", "rounds", .min = 1, .max = CLI_MAX_ROUNDS},
     {"batch", CLI_INT, "N", NULL, "sequences of a step", 1, 1e6},
-    {"micro-batch", CLI_INT, "N", NULL, "of them in memory at a time; all", 1, 1e6},
+    {"micro-batch", CLI_INT, "N", NULL, "of them in memory at a time [all]", 1, 1e6},
     {"recompute", CLI_FLAG, NULL, NULL, "less memory, a third more work", 0, 0},
     {"len", CLI_INT, "N", NULL, "tokens of a sequence; the same as --train-len", 1, 1 << 24},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "scheme of attention [si+prope]", 0, 0},

@@ -110,7 +110,8 @@ static int run_train(const cli_args *args) {
         return cli_usage(args, "--json and --out - both want stdout");
     if (cli_flag(args, "quiet")) cli_progress_silence();
     cli_catch_stop();
-    sia_status status = cli_refuse_input(out, paths, count, &err);
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < count; i++) status = cli_refuse_input(out, paths[i], &err);
     if (!status)
         status = open_inputs(&in, count ? paths : none, count ? count : 1, cli_flag(args, "any-bytes"), &err);
     double started = cli_seconds();

@@ -89,8 +89,8 @@ static int run_job(const cli_args *args, const char *what, work *each) {
         status = sia_fail(&err, SIA_ARGUMENT, "--format u16: the tokenizer has %u tokens, want at most 65536",
                           sia_tokenizer_size(j.t));
     const char *out = cli_text(args, "out");
-    if (!status) status = cli_refuse_input(out, paths, count, &err);
-    if (!status) status = cli_refuse_input(out, (char *const[]){(char *)path}, 1, &err);
+    if (!status) status = cli_refuse_input(out, path, &err);
+    for (int i = 0; !status && i < count; i++) status = cli_refuse_input(out, paths[i], &err);
     if (!status) status = sia_output_open(&j.out, out, &err);
     cli_catch_stop();
     if (!status) status = run_inputs(&j, paths, count, what, each, &err);

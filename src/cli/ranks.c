@@ -26,10 +26,10 @@ bool cli_first_rank(void) {
     if (ranks.comm) return sia_comm_rank(ranks.comm) == 0;
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        /* A number without a size may be left over from a job; PMIx gives no size. */
-        bool believed = sia_launched() > 1 || strcmp(names[i], "PMIX_RANK") == 0;
+        /* Slurm's is in a batch script, too, where there is one process. */
+        if (strcmp(names[i], "SLURM_PROCID") == 0 && sia_launched() == 1) continue;
         const char *rank = getenv(names[i]);
-        if (rank && believed) return strtol(rank, NULL, 10) == 0;
+        if (rank) return strtol(rank, NULL, 10) == 0;
     }
     return true;
 }

@@ -32,8 +32,8 @@ typedef struct cli_stream {
 /* The size of a regular file, 0 for all else; to show progress. */
 double cli_stream_size(const char *path);
 
-/* Fails if out is one of the files that are read, under whatever name. */
-sia_status cli_refuse_input(const char *out, char *const *inputs, int count, sia_error *err);
+/* Fails if out is the file that is read, under whatever name. */
+sia_status cli_refuse_input(const char *out, const char *input, sia_error *err);
 
 sia_status cli_stream_open(cli_stream *in, const char *path, sia_error *err);
 sia_status cli_stream_fill(cli_stream *in, sia_error *err); /* SIA_STOPPED after Ctrl-C */

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/folder.h"
 #include "base/path.h"
 #include "base/threads.h"
 #include "data/manifest.h"
@@ -102,14 +101,11 @@ static sia_status open_listed(sia_corpus *c, const char *folder, const sia_manif
 /* The numbers of two vocabularies may agree, and their tokens mean other texts. */
 static sia_status check_tokenizer(const char *folder, const sia_tokenizer *wanted, sia_error *err) {
     sia_tokenizer *packed = NULL;
-    char *path = sia_path_join(folder, "tokenizer.json");
-    sia_status status =
-        path ? sia_tokenizer_open(&packed, path, err) : sia_fail_memory(err, strlen(folder), folder);
+    sia_status status = sia_tokenizer_open(&packed, folder, err);
     if (!status && !sia_tokenizer_same(packed, wanted))
         status = sia_fail(err, SIA_FORMAT,
                           "%s: packed with another tokenizer than the one it is to be read with", folder);
     sia_tokenizer_close(packed);
-    free(path);
     return status;
 }
 
@@ -139,14 +135,12 @@ static sia_status open_folder(sia_corpus *c, const char *folder, const char *nam
 /* What the data.json beside shards that were named one by one, or by a pattern, says of their tokens. */
 static sia_status ask_beside(sia_corpus *c, const char *path, const sia_corpus_config *config, bool given,
                              sia_error *err) {
-    char *folder = sia_path_above(path);
-    bool packed = false;
+    char *folder;
     sia_manifest m;
-    sia_status status = folder ? sia_folder_look(folder, "data.json", &packed, err)
-                               : sia_fail_memory(err, strlen(path), path);
-    if (!status && packed && config->tokenizer)
+    sia_status status = sia_packed_folder(path, &folder, err);
+    if (folder && config->tokenizer)
         status = check_tokenizer(folder, config->tokenizer, err);
-    else if (!status && packed && !given && !(status = sia_manifest_read(&m, folder, err))) {
+    else if (folder && !given && !(status = sia_manifest_read(&m, folder, err))) {
         c->vocabulary = m.vocabulary;
         c->end_of_text = m.end_of_text;
         sia_manifest_free(&m);

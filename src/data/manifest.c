@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "data/shard.h"
@@ -178,6 +179,17 @@ sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_err
 }
 
 /* -------------------------------------------------------------------------------------------- verifying */
+
+sia_status sia_packed_folder(const char *shards, char **folder, sia_error *err) {
+    bool packed = false;
+    *folder = sia_path_above(shards);
+    sia_status status = *folder ? sia_folder_look(*folder, "data.json", &packed, err)
+                                : sia_fail_memory(err, strlen(shards), shards);
+    if (packed) return status;
+    free(*folder);
+    *folder = NULL;
+    return status;
+}
 
 sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_error *err) {
     sia_map map;

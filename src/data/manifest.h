@@ -47,6 +47,9 @@ sia_status sia_manifest_write(const sia_manifest *m, const char *folder, sia_err
 sia_status sia_manifest_add_shard(sia_manifest_part *part, const sia_manifest_shard *shard, sia_error *err);
 void sia_manifest_free(sia_manifest *m);
 
+/* The folder of packed text that shards, named one by one or by a pattern, lie in; NULL for none. Freed with free. */
+sia_status sia_packed_folder(const char *shards, char **folder, sia_error *err);
+
 /* The checksum of a file. */
 sia_status sia_file_sha256(const char *path, char text[SIA_SHA256_TEXT], sia_error *err);
 

@@ -466,11 +466,9 @@ static sia_status absolute_pattern(const char *pattern, char **joined, sia_error
 
 /* Of shards in a folder of 'sia data pack', the one that is there. */
 static sia_status tokenizer_beside(sia_tokenizer **tokenizer, const char *shards, sia_error *err) {
-    char *folder = sia_path_above(shards);
-    bool packed = false;
-    sia_status status = folder ? sia_folder_look(folder, "data.json", &packed, err)
-                               : sia_fail_memory(err, strlen(shards), shards);
-    if (!status && packed) status = sia_tokenizer_open(tokenizer, folder, err);
+    char *folder;
+    sia_status status = sia_packed_folder(shards, &folder, err);
+    if (folder) status = sia_tokenizer_open(tokenizer, folder, err);
     free(folder);
     return status;
 }

@@ -56,8 +56,9 @@ typedef struct sia_data_opening {
     sia_stopped *stopped; /* asked while text is generated; or NULL */
 } sia_data_opening;
 
-/* Opens what a description names; text that is no longer what the description says is SIA_FORMAT. One from someone else costs no more than the largest that sia_train_data_prepare
- * makes: more generated text than that is SIA_FORMAT. */
+/* Opens what a description names; text that is no longer what the description says is SIA_FORMAT. One from someone
+ * else costs no more than the largest that sia_train_data_prepare makes: more generated text than that is
+ * SIA_FORMAT. */
 sia_status sia_train_data_open(sia_train_data *d, const json_t *description, const sia_data_opening *opening,
                                sia_error *err);
 

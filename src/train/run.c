@@ -34,7 +34,7 @@ struct sia_run {
     int lock;   /* -1: not held */
     bool known; /* the folder was ours before */
     bool made;  /* the lock was made now, and is held */
-    bool empty; /* and the folder, too */
+    bool fresh; /* the folder, too, was made now */
     struct {
         char *path;
         int fd; /* -1: not opened yet, so that a run without evaluation has no empty file */
@@ -231,7 +231,7 @@ static void give_back(const sia_run *run) {
     for (size_t i = 0; i < names.count; i++)
         used = used || (is_taken(names.list[i]) && strcmp(names.list[i], "lock") != 0);
     char *path = used ? NULL : sia_path_join(run->folder, "lock");
-    if (path && !is_named(run, path, &named, NULL) && named && unlink(path) == 0 && run->empty)
+    if (path && !is_named(run, path, &named, NULL) && named && unlink(path) == 0 && run->fresh)
         (void)rmdir(run->folder); /* unless something is in it by now */
     free(path);
     sia_names_free(&names);
@@ -283,7 +283,7 @@ static sia_status open_folder(sia_run *run, sia_error *err) {
     bool there = false;
     sia_status status = sia_file_there(run->folder, &there, err);
     if (!status) status = sia_folder_ensure(run->folder, err);
-    run->empty = !there;
+    run->fresh = !there;
     if (!status) status = refuse_links(run->folder, err);
     if (!status) status = refuse_others(run->folder, &run->known, err);
     char *lock = sia_path_join(run->folder, "lock");
