@@ -41,8 +41,9 @@ typedef struct sia_inputs {
 } sia_inputs;
 
 /* Adds what path names; a folder without a file is an error, and so is one that sia made: packed text, a run, a
- * study. Such a folder inside of path is left out. Each file is looked at: an empty one and a binary one are errors, or are left out and counted when skip is set (all of them may be: look at count).
- * Binary: it has a zero byte, or of its first 64 KiB more than a tenth are control characters or no UTF-8. */
+ * study. Such a folder inside of path is left out. Each file is looked at: an empty one and a binary one are errors,
+ * or are left out and counted when skip is set (all of them may be: look at count). Binary: it has a zero byte, or of
+ * its first 64 KiB more than a tenth are control characters or no UTF-8. */
 sia_status sia_inputs_add(sia_inputs *inputs, const char *path, bool skip, sia_error *err);
 void sia_inputs_free(sia_inputs *inputs);
 
