@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "base/temporary.h"
 
@@ -34,13 +35,8 @@ static char *with_ending(const char *path, const char *ending) {
 /* -------------------------------------------------------------------------------------------------- listing */
 
 static sia_status append_name(sia_names *names, size_t *room, const char *name, sia_error *err) {
-    if (names->count == *room) {
-        size_t larger = *room ? 2 * *room : 16;
-        char **list = realloc(names->list, larger * sizeof *list);
-        if (!list) return sia_fail_memory(err, larger * sizeof *list, "names of a folder");
-        names->list = list;
-        *room = larger;
-    }
+    if (!sia_grow(&names->list, room, names->count + 1, sizeof *names->list))
+        return sia_fail_memory(err, (names->count + 1) * sizeof *names->list, "names of a folder");
     char *copy = strdup(name);
     if (!copy) return sia_fail_memory(err, strlen(name), name);
     names->list[names->count++] = copy;

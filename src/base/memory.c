@@ -31,6 +31,20 @@ void *sia_alloc(size_t count, size_t size) {
 
 void sia_free(void *block) { free(block); }
 
+bool sia_grow(void *array, size_t *room, size_t wanted, size_t size) {
+    if (wanted <= *room) return true;
+    size_t larger = *room + *room / 2 + 64, bytes;
+    if (larger < wanted) larger = wanted;
+    if (__builtin_mul_overflow(larger, size, &bytes) || bytes > PTRDIFF_MAX) return false;
+    void *block;
+    memcpy(&block, array, sizeof block); /* a pointer to whatever it is */
+    block = realloc(block, bytes);
+    if (!block) return false;
+    memcpy(array, &block, sizeof block);
+    *room = larger;
+    return true;
+}
+
 static void *map(size_t bytes) {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;

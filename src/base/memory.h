@@ -14,6 +14,11 @@ enum { SIA_ALIGN = 64 };
 void *sia_alloc(size_t count, size_t size);
 void sia_free(void *block);
 
+/* Room for `wanted` elements in the array whose address `array` is, and which has *room: half as many more than before
+ * when it has to move, so that adding one by one takes linear time. Freed with free. Where there is no memory, all stays
+ * as it was, and false is returned. */
+bool sia_grow(void *array, size_t *room, size_t wanted, size_t size);
+
 /* Whole pages straight from the system, zeroed, huge where it gives them. NULL on failure. */
 void *sia_pages_map(size_t bytes);
 void sia_pages_unmap(void *pages, size_t bytes);

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/harmless.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 #define METADATA "__metadata__"
 
@@ -27,7 +28,8 @@ struct sia_safetensors_writer {
     char *path;
     sia_output *out;
     json_t *root, *metadata;
-    int64_t count, turn, room; /* tensors; the one whose data comes next */
+    int64_t count, turn; /* tensors; the one whose data comes next */
+    size_t room;
     declared *tensors;
     int64_t bytes; /* of the data of all tensors */
     bool started;  /* the header is out */
@@ -116,13 +118,8 @@ sia_status sia_safetensors_declare(sia_safetensors_writer *w, const char *name, 
     int64_t bytes = 0;
     sia_status status = tensor_bytes(w, name, dtype, dims, shape, &bytes, err);
     if (status) return status;
-    if (w->count == w->room) {
-        int64_t room = w->room ? 2 * w->room : 64;
-        declared *larger = realloc(w->tensors, (size_t)room * sizeof *larger);
-        if (!larger) return sia_fail_memory(err, (size_t)room * sizeof *larger, w->path);
-        w->tensors = larger;
-        w->room = room;
-    }
+    if (!sia_grow(&w->tensors, &w->room, (size_t)w->count + 1, sizeof *w->tensors))
+        return sia_fail_memory(err, ((size_t)w->count + 1) * sizeof *w->tensors, w->path);
     json_int_t begin = w->bytes, end = begin + bytes;
     json_t *lengths = json_array();
     for (int i = 0; i < dims; i++) sia_json_push(&lengths, json_integer(shape[i]));

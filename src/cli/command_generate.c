@@ -34,13 +34,7 @@ typedef struct sink {
 } sink;
 
 static sia_status keep(sink *out, const char *bytes, size_t count, sia_error *err) {
-    if (count > out->room - out->count) {
-        size_t room = 2 * (out->count + count);
-        char *larger = realloc(out->text, room);
-        if (!larger) return sia_fail_memory(err, room, "text");
-        out->text = larger;
-        out->room = room;
-    }
+    if (!sia_grow(&out->text, &out->room, out->count + count, 1)) return sia_fail_memory(err, count, "text");
     memcpy(out->text + out->count, bytes, count);
     out->count += count;
     return SIA_OK;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "cli/progress.h"
 
 enum { FIRST_ROOM = 1 << 23 };
@@ -41,12 +42,7 @@ sia_status cli_stream_open(cli_stream *in, const char *path, sia_error *err) {
 }
 
 sia_status cli_stream_fill(cli_stream *in, sia_error *err) {
-    if (in->used == in->room) {
-        char *larger = realloc(in->bytes, 2 * in->room);
-        if (!larger) return sia_fail_memory(err, 2 * in->room, in->name);
-        in->bytes = larger;
-        in->room *= 2;
-    }
+    if (!sia_grow(&in->bytes, &in->room, in->used + 1, 1)) return sia_fail_memory(err, in->room, in->name);
     if (in->end) return SIA_OK;
     size_t got = 0, room = in->room - in->used;
     sia_status status = sia_fd_read(in->fd, in->name, cli_stopped, in->bytes + in->used, room, &got, err);

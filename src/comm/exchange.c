@@ -25,9 +25,10 @@ struct sia_exchange {
     sia_comm *c;
     float *buffers; /* [BUFFERS][BUCKET] */
     sia_transfer *sends;
-    int64_t send_count, send_room, sends_done;
+    int64_t send_count, sends_done;
     arrival *queue;
-    int64_t added, posted, done, queue_room; /* done <= posted <= added; posted - done <= BUFFERS */
+    int64_t added, posted, done; /* done <= posted <= added; posted - done <= BUFFERS */
+    size_t send_room, queue_room;
 };
 
 sia_status sia_exchange_create(sia_exchange **out, sia_comm *c, sia_error *err) {
@@ -56,19 +57,10 @@ size_t sia_exchange_bytes(const sia_exchange *x) {
     return x->buffers ? (size_t)BUFFERS * BUCKET * sizeof(float) : 0;
 }
 
-/* Room for one more; transfers may move in memory, the transport knows them by their requests. */
-static void *grown(void *list, int64_t count, int64_t *room, size_t size) {
-    if (count < *room) return list;
-    int64_t wanted = *room ? 2 * *room : 64;
-    void *larger = realloc(list, (size_t)wanted * size);
-    if (larger) *room = wanted;
-    return larger;
-}
-
 static sia_status add_send(sia_exchange *x, const float *data, int64_t count, int owner, sia_error *err) {
-    sia_transfer *sends = grown(x->sends, x->send_count, &x->send_room, sizeof *sends);
-    if (!sends) return sia_fail_memory(err, sizeof *sends, "exchange");
-    x->sends = sends;
+    /* They may move in memory: the transport knows transfers by their requests. */
+    if (!sia_grow(&x->sends, &x->send_room, (size_t)x->send_count + 1, sizeof *x->sends))
+        return sia_fail_memory(err, sizeof *x->sends, "exchange");
     return sia_comm_send(x->c, owner, data, (size_t)count * sizeof(float), SIA_TAG_SUM,
                          &x->sends[x->send_count++], err);
 }
@@ -76,9 +68,8 @@ static sia_status add_send(sia_exchange *x, const float *data, int64_t count, in
 static sia_status add_arrivals(sia_exchange *x, float *data, int64_t count, sia_error *err) {
     for (int rank = 0; rank < sia_comm_size(x->c); rank++) {
         if (rank == sia_comm_rank(x->c)) continue;
-        arrival *queue = grown(x->queue, x->added, &x->queue_room, sizeof *queue);
-        if (!queue) return sia_fail_memory(err, sizeof *queue, "exchange");
-        x->queue = queue;
+        if (!sia_grow(&x->queue, &x->queue_room, (size_t)x->added + 1, sizeof *x->queue))
+            return sia_fail_memory(err, sizeof *x->queue, "exchange");
         x->queue[x->added++] = (arrival){.to = data, .count = count, .from = rank};
     }
     return SIA_OK;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "base/threads.h"
 #include "data/manifest.h"
@@ -30,6 +31,7 @@ struct sia_corpus {
     uint32_t vocabulary, end_of_text;
     shard *shards;
     int64_t shard_count, count;
+    size_t shard_room;
     int64_t *starts; /* [documents + 1] when scanned */
     int64_t documents;
     uint16_t *owned;
@@ -39,10 +41,8 @@ struct sia_corpus {
 
 static sia_status add_shard(sia_corpus *c, const char *name, const uint16_t *tokens, int64_t count,
                             sia_map *map, sia_error *err) {
-    size_t bytes = ((size_t)c->shard_count + 1) * sizeof *c->shards;
-    shard *larger = realloc(c->shards, bytes);
-    if (!larger) return sia_fail_memory(err, bytes, "corpus");
-    c->shards = larger;
+    if (!sia_grow(&c->shards, &c->shard_room, (size_t)c->shard_count + 1, sizeof *c->shards))
+        return sia_fail_memory(err, ((size_t)c->shard_count + 1) * sizeof *c->shards, "corpus");
     char *copy = name ? strdup(name) : NULL;
     if (name && !copy) return sia_fail_memory(err, strlen(name), "corpus");
     c->shards[c->shard_count++] = (shard){copy, map ? *map : (sia_map){0}, tokens, c->count, count};

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/harmless.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "data/manifest.h"
 
@@ -32,10 +33,8 @@ static bool is_binary(const char *text, size_t size) {
 /* ---------------------------------------------------------------------------------------------- finding */
 
 static sia_status append(sia_inputs *inputs, const char *path, char *held, size_t size, sia_error *err) {
-    size_t bytes = ((size_t)inputs->count + 1) * sizeof *inputs->list;
-    sia_input *larger = realloc(inputs->list, bytes);
-    if (!larger) return sia_fail_memory(err, bytes, path);
-    inputs->list = larger;
+    if (!sia_grow(&inputs->list, &inputs->room, (size_t)inputs->count + 1, sizeof *inputs->list))
+        return sia_fail_memory(err, ((size_t)inputs->count + 1) * sizeof *inputs->list, path);
     sia_input *input = &inputs->list[inputs->count];
     *input = (sia_input){strdup(path), held, size};
     if (!input->path) return sia_fail_memory(err, strlen(path), path);
@@ -99,11 +98,10 @@ static sia_status enter(sia_inputs *inputs, const char *folder, const struct sta
     for (size_t i = 0; i < inputs->entered_count && *first; i++)
         *first = inputs->entered[i].device != about->st_dev || inputs->entered[i].number != about->st_ino;
     if (!*first) return SIA_OK;
-    size_t bytes = (inputs->entered_count + 1) * sizeof *inputs->entered;
-    sia_entered *larger = realloc(inputs->entered, bytes);
-    if (!larger) return sia_fail_memory(err, bytes, folder);
-    inputs->entered = larger;
-    larger[inputs->entered_count++] = (sia_entered){about->st_dev, about->st_ino};
+    if (!sia_grow(&inputs->entered, &inputs->entered_room, inputs->entered_count + 1,
+                  sizeof *inputs->entered))
+        return sia_fail_memory(err, (inputs->entered_count + 1) * sizeof *inputs->entered, folder);
+    inputs->entered[inputs->entered_count++] = (sia_entered){about->st_dev, about->st_ino};
     return SIA_OK;
 }
 

@@ -32,12 +32,13 @@ typedef struct sia_entered {
 typedef struct sia_inputs {
     sia_input *list;
     int64_t count;
+    size_t room;
     int64_t bytes;        /* of all */
     int64_t skipped;      /* files that could not be used, and were to be left out */
     sia_stopped *stopped; /* asked while folders are listed and stdin is read; NULL: nobody stops it */
     const char *output;   /* the folder that is written to, which is no text, wherever it lies; NULL: none */
     sia_entered *entered; /* the folders of the path at hand, each of which is gone through once */
-    size_t entered_count;
+    size_t entered_count, entered_room;
 } sia_inputs;
 
 /* Adds what path names; a folder without a file is an error, and so is one that sia made: packed text, a run, a

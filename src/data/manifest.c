@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "data/shard.h"
 
@@ -20,10 +21,8 @@ enum { MANIFEST_VERSION = 1, MANIFEST_MOST = 1 << 28 };
 const char *const sia_part_names[SIA_PARTS] = {"train", "val"};
 
 sia_status sia_manifest_add_shard(sia_manifest_part *part, const sia_manifest_shard *shard, sia_error *err) {
-    size_t bytes = ((size_t)part->shard_count + 1) * sizeof *shard;
-    sia_manifest_shard *larger = realloc(part->shards, bytes);
-    if (!larger) return sia_fail_memory(err, bytes, "data.json");
-    part->shards = larger;
+    if (!sia_grow(&part->shards, &part->shard_room, (size_t)part->shard_count + 1, sizeof *shard))
+        return sia_fail_memory(err, ((size_t)part->shard_count + 1) * sizeof *shard, "data.json");
     part->shards[part->shard_count++] = *shard;
     return SIA_OK;
 }

@@ -26,6 +26,7 @@ typedef struct sia_manifest_shard {
 typedef struct sia_manifest_part {
     int64_t tokens, documents, bytes;
     int64_t shard_count;
+    size_t shard_room;
     sia_manifest_shard *shards;
 } sia_manifest_part;
 

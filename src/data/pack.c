@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "base/memory.h"
 #include "base/path.h"
 #include "data/shard.h"
 
@@ -87,12 +88,8 @@ static sia_status report(packer *p, sia_error *err) {
 }
 
 static sia_status encode(packer *p, int part, const char *text, size_t bytes, sia_error *err) {
-    if (bytes > p->room) {
-        uint32_t *larger = realloc(p->ids, bytes * sizeof *larger);
-        if (!larger) return sia_fail_memory(err, bytes * sizeof *larger, "tokens");
-        p->ids = larger;
-        p->room = bytes;
-    }
+    if (!sia_grow(&p->ids, &p->room, bytes, sizeof *p->ids))
+        return sia_fail_memory(err, bytes * sizeof *p->ids, "tokens");
     size_t count = 0;
     sia_status status = sia_tokenizer_encode_parallel(p->options->tokenizer, p->options->threads, text, bytes,
                                                       p->ids, &count, err);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "data/lexicon.h"
 
@@ -79,17 +80,8 @@ static uint64_t next(writer *w) { return sia_random_u64(w->stream, w->counter++)
 static bool chance(writer *w, double p) { return (double)(next(w) >> 11) * 0x1p-53 < p; }
 
 static void put(writer *w, const char *bytes, size_t count) {
+    if (!sia_grow(&w->text, &w->room, w->length + count, 1)) w->failed = true;
     if (w->failed) return;
-    if (w->length + count > w->room) {
-        size_t room = w->room ? w->room * 2 : 1 << 16;
-        char *larger = realloc(w->text, room);
-        if (!larger) {
-            w->failed = true;
-            return;
-        }
-        w->text = larger;
-        w->room = room;
-    }
     memcpy(w->text + w->length, bytes, count);
     w->length += count;
 }
@@ -349,7 +341,7 @@ sia_status sia_source_document(const sia_source *s, uint64_t n, sia_stopped *sto
     if (w.failed || stop) {
         free(w.text);
         return stop ? sia_fail(err, SIA_STOPPED, "stopped")
-                    : sia_fail_memory(err, w.room * 2, "generated text");
+                    : sia_fail_memory(err, w.length + 1, "generated text");
     }
     /* A text file's last line ends. */
     while (w.length && w.text[w.length - 1] == '\n') w.length--;

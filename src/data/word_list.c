@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/random.h"
 
 /* Longer ones are cut: a file without spaces must not make one word of gigabytes. */
@@ -17,16 +18,8 @@ static bool is_letter(unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80;
 }
 
-/* Makes room for `need` elements, doubling. */
-static sia_status grow(void **array, int64_t *room, int64_t need, size_t size, sia_error *err) {
-    if (need <= *room) return SIA_OK;
-    int64_t wanted = *room < 1024 ? 1024 : *room * 2;
-    if (wanted < need) wanted = need;
-    void *larger = realloc(*array, (size_t)wanted * size);
-    if (!larger) return sia_fail_memory(err, (size_t)wanted * size, "words");
-    *array = larger;
-    *room = wanted;
-    return SIA_OK;
+static sia_status no_memory(const sia_word_list *w, sia_error *err) {
+    return sia_fail_memory(err, ((size_t)w->count + 1) * sizeof *w->symbols + w->text_length, "words");
 }
 
 SIA_WRAPS static uint64_t hash(const char *word, size_t length) {
@@ -68,13 +61,9 @@ static sia_status rehash(sia_word_list *w, sia_error *err) {
 }
 
 static sia_status new_type(sia_word_list *w, uint64_t slot, const char *word, size_t length, sia_error *err) {
-    int64_t type_room = w->type_room, text_room = (int64_t)w->text_room;
-    sia_status status = grow((void **)&w->places, &type_room, (int64_t)w->types + 2, sizeof *w->places, err);
-    w->type_room = (uint32_t)type_room;
-    if (status) return status;
-    status = grow((void **)&w->text, &text_room, (int64_t)(w->text_length + length), 1, err);
-    w->text_room = (size_t)text_room;
-    if (status) return status;
+    if (!sia_grow(&w->places, &w->type_room, (size_t)w->types + 2, sizeof *w->places) ||
+        !sia_grow(&w->text, &w->text_room, w->text_length + length, 1))
+        return no_memory(w, err);
     w->places[w->types] = w->text_length;
     memcpy(w->text + w->text_length, word, length);
     w->text_length += length;
@@ -92,17 +81,16 @@ static sia_status add_word(sia_word_list *w, const char *word, size_t length, si
     if (status) return status;
     uint64_t slot = find_slot(w, word, length);
     if (!w->slots[slot] && (status = new_type(w, slot, word, length, err))) return status;
-    status = grow((void **)&w->symbols, &w->room, w->count + 1, sizeof *w->symbols, err);
-    if (!status) w->symbols[w->count++] = w->slots[slot] - 1;
-    return status;
+    if (!sia_grow(&w->symbols, &w->room, (size_t)w->count + 1, sizeof *w->symbols)) return no_memory(w, err);
+    w->symbols[w->count++] = w->slots[slot] - 1;
+    return SIA_OK;
 }
 
 sia_status sia_word_list_add(sia_word_list *w, const char *text, size_t bytes, sia_error *err) {
     bool kept = !is_full(w);
-    sia_status status =
-        kept ? grow((void **)&w->starts, &w->document_room, w->documents + 2, sizeof *w->starts, err)
-             : SIA_OK;
-    if (status) return status;
+    sia_status status = SIA_OK;
+    if (kept && !sia_grow(&w->starts, &w->document_room, (size_t)w->documents + 2, sizeof *w->starts))
+        return no_memory(w, err);
     if (kept) w->starts[w->documents] = w->count;
     w->texts++;
     char word[LONGEST_WORD];

@@ -30,14 +30,17 @@ typedef struct sia_word_list {
     int64_t most;
     int64_t words, texts; /* words and documents seen, kept or not */
     uint32_t *symbols;
-    int64_t count, room;
+    int64_t count;
+    size_t room;
     int64_t *starts;
-    int64_t documents, document_room;
+    int64_t documents;
+    size_t document_room;
     /* Word i is text[places[i] .. places[i+1]). */
     char *text;
     size_t text_length, text_room;
     size_t *places;
-    uint32_t types, type_room;
+    uint32_t types;
+    size_t type_room;
     uint32_t *slots; /* an open-addressing table of type + 1; 0: free */
     uint64_t slot_count;
 } sia_word_list;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/folder.h"
+#include "base/memory.h"
 #include "data/inputs.h"
 #include "data/manifest.h"
 #include "data/shard.h"
@@ -23,13 +24,8 @@ typedef struct growing {
 } growing;
 
 static sia_status add(growing *g, const uint32_t *ids, size_t count, sia_error *err) {
-    if (count > g->room - g->count) {
-        size_t room = 2 * (g->count + count);
-        uint16_t *larger = realloc(g->tokens, room * sizeof *larger);
-        if (!larger) return sia_fail_memory(err, room * sizeof *larger, "tokens");
-        g->tokens = larger;
-        g->room = room;
-    }
+    if (!sia_grow(&g->tokens, &g->room, g->count + count, sizeof *g->tokens))
+        return sia_fail_memory(err, count * sizeof *g->tokens, "tokens");
     for (size_t i = 0; i < count; i++) g->tokens[g->count + i] = (uint16_t)ids[i];
     g->count += count;
     return SIA_OK;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/harmless.h"
+#include "base/memory.h"
 
 enum { PIECE = 8192 }; /* of a prompt: between two of them a wish to stop is heard */
 
@@ -58,13 +59,7 @@ static sia_status hand_on(holding *h, size_t limit, sia_error *err) {
 }
 
 static sia_status hold(holding *h, const char *bytes, size_t count, sia_error *err) {
-    if (count > h->room - h->count) {
-        size_t room = 2 * (h->count + count);
-        char *larger = realloc(h->bytes, room);
-        if (!larger) return sia_fail_memory(err, room, "text");
-        h->bytes = larger;
-        h->room = room;
-    }
+    if (!sia_grow(&h->bytes, &h->room, h->count + count, 1)) return sia_fail_memory(err, count, "text");
     if (count) memcpy(h->bytes + h->count, bytes, count);
     h->count += count;
     sia_text stop = h->g->stop;

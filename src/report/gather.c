@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 enum { KNOWN = 13 };
 
 int sia_scheme_style(const char *name, int place) {
@@ -42,15 +44,9 @@ void sia_gather_add(sia_gather *g, const char *name, double x, double seed, doub
     int group = find_group(g, label);
     if (group < 0) g->left_out++;
     if (group < 0 || g->failed || !isfinite(x)) return;
-    if (g->sample_count == g->sample_room) {
-        size_t room = g->sample_room ? 2 * g->sample_room : 256;
-        void *larger = realloc(g->samples, room * sizeof *g->samples);
-        if (!larger) {
-            g->failed = true;
-            return;
-        }
-        g->samples = larger;
-        g->sample_room = room;
+    if (!sia_grow(&g->samples, &g->sample_room, g->sample_count + 1, sizeof *g->samples)) {
+        g->failed = true;
+        return;
     }
     g->samples[g->sample_count] = (struct sia_sample){group, x, seed, value, g->sample_count};
     g->sample_count++;

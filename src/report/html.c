@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "report/html_style.h"
 
 /* So many rows are shown; the download has all of them. */
@@ -17,19 +18,8 @@ enum { ROWS_SHOWN = 200 };
 /* ------------------------------------------------------------------------------------------------ data */
 
 static struct sia_data_cell *next_cell(sia_data *data) {
+    if (!sia_grow(&data->cells, &data->room, data->count + 1, sizeof *data->cells)) data->failed = true;
     if (data->failed) return NULL;
-    if (data->count == data->room) {
-        size_t room = data->room ? 2 * data->room : 64;
-        void *larger = room < SIZE_MAX / 2 / sizeof *data->cells
-                           ? realloc(data->cells, room * sizeof *data->cells)
-                           : NULL;
-        if (!larger) {
-            data->failed = true;
-            return NULL;
-        }
-        data->cells = larger;
-        data->room = room;
-    }
     data->cells[data->count] = (struct sia_data_cell){0};
     return &data->cells[data->count++];
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 /* Of a file of 64 MiB all lines could be "{}": their objects must have a bound of their own. */
 enum { FILE_MOST = 64 << 20, LINES_MOST = 1 << 20 };
@@ -179,13 +180,8 @@ static sia_status check_line(json_t *line, const char *path, size_t number, sia_
 static sia_status keep_line(sia_lines *lines, size_t *room, json_t *line, const char *path, sia_error *err) {
     if (lines->count == LINES_MOST)
         return sia_fail(err, SIA_FORMAT, "%s: more than %d lines", path, (int)LINES_MOST);
-    if (lines->count == *room) {
-        size_t larger = *room ? 2 * *room : 64;
-        json_t **list = realloc(lines->list, larger * sizeof *list);
-        if (!list) return sia_fail_memory(err, larger * sizeof *list, path);
-        lines->list = list;
-        *room = larger;
-    }
+    if (!sia_grow(&lines->list, room, lines->count + 1, sizeof *lines->list))
+        return sia_fail_memory(err, (lines->count + 1) * sizeof *lines->list, path);
     lines->list[lines->count++] = json_incref(line);
     return SIA_OK;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/harmless.h"
+#include "base/memory.h"
 
 void sia_page_free(sia_page *page) {
     free(page->bytes);
@@ -19,24 +20,8 @@ void sia_page_free(sia_page *page) {
 
 /* Room for so many more bytes and the 0. */
 static bool reserve(sia_page *page, size_t more) {
-    if (page->failed) return false;
-    if (more < page->room && page->size < page->room - more) return true;
-    size_t room = page->room ? page->room : 4096;
-    while (room - page->size <= more) {
-        if (room > SIZE_MAX / 4) {
-            page->failed = true;
-            return false;
-        }
-        room *= 2;
-    }
-    char *larger = realloc(page->bytes, room);
-    if (!larger) {
-        page->failed = true;
-        return false;
-    }
-    page->bytes = larger;
-    page->room = room;
-    return true;
+    if (!sia_grow(&page->bytes, &page->room, page->size + more + 1, 1)) page->failed = true;
+    return !page->failed;
 }
 
 static void add_bytes(sia_page *page, const char *bytes, size_t count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The needle study: see needle.h. needle.jsonl is small, and is written anew, whole, after each length. */
+ * The needle study: see needle.h. */
 #include "study/needle.h"
 
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "base/path.h"
 #include "base/threads.h"
 #include "position/scheme.h"
+#include "study/needle_lines.h"
 #include "train/model_file.h"
 #include "train/run.h"
 
@@ -56,7 +57,7 @@ const sia_needle_settings sia_needle_usual = {
     .multiples = {1, 4, 16},
 };
 
-enum { LINES_MOST = 256 << 20, TOKENIZER_MOST = 1 << 30 };
+enum { TOKENIZER_MOST = 1 << 30 };
 
 /* A run of the study while it is at work on it. */
 typedef struct subject {
@@ -71,9 +72,8 @@ typedef struct state {
     const sia_needle_job *job;
     sia_needle_settings settings;
     sia_run *lock;
-    char *path; /* of needle.jsonl */
-    json_t *lines;
-    sia_train_data data; /* of the last run that needed it; the next may have the same */
+    sia_needle_lines lines; /* rank 0's */
+    sia_train_data data;    /* of the last run that needed it; the next may have the same */
     char *tokenizer_text;
     size_t tokenizer_bytes;
     subject *now;
@@ -92,143 +92,9 @@ static int tell(const state *s, sia_needle_event event) {
     return s->job->hook ? s->job->hook(s->job->hook_context, &event) : 0;
 }
 
-static sia_status stopped(sia_error *err) { return sia_fail(err, SIA_STOPPED, "stopped"); }
-
-/* ------------------------------------------------------------------------------------------------ lines */
-
-static sia_status lines_read(state *s, sia_error *err) {
-    bool there = false;
-    s->lines = json_array();
-    if (!s->lines) return sia_fail_memory(err, 64, "lines");
-    sia_status status = sia_file_there(s->path, &there, err);
-    if (status || !there) return status;
-    char *text;
-    size_t bytes;
-    status = sia_file_read(s->path, LINES_MOST, &text, &bytes, err);
-    if (status) return status;
-    int number = 1;
-    for (char *line = text, *end; !status && line < text + bytes; line = end + 1, number++) {
-        json_t *object;
-        end = memchr(line, '\n', (size_t)(text + bytes - line));
-        if (!end) end = text + bytes;
-        status = sia_json_parse(&object, line, (size_t)(end - line), JSON_REJECT_DUPLICATES, s->path, err);
-        if (status != SIA_MEMORY && !json_is_object(object))
-            status = sia_fail(err, SIA_FORMAT, "%s: line %d is no JSON object", s->path, number);
-        if (json_array_append_new(s->lines, object) && !status) status = sia_fail_memory(err, 64, "lines");
-    }
-    free(text);
-    return status;
-}
-
 static bool is_first(const state *s) { return sia_comm_rank(s->job->comm) == 0; }
 
-/* Rank 0's alone. */
-static sia_status lines_write(const state *s, sia_error *err) {
-    sia_output *out;
-    if (!is_first(s)) return SIA_OK;
-    sia_status status = sia_output_open(&out, s->path, err);
-    if (status) return status;
-    for (size_t i = 0; !status && i < json_array_size(s->lines); i++) {
-        char *line = json_dumps(json_array_get(s->lines, i), JSON_COMPACT | JSON_REAL_PRECISION(17));
-        status = line ? sia_output_printf(out, err, "%s\n", line) : sia_fail_memory(err, 256, "lines");
-        free(line);
-    }
-    if (!status) return sia_output_commit(out, err);
-    sia_output_abandon(out);
-    return status;
-}
-
-static sia_status lines_add(state *s, json_t *line, sia_error *err) {
-    return line && json_array_append_new(s->lines, line) == 0 ? SIA_OK : sia_fail_memory(err, 256, "lines");
-}
-
-static bool is_kind(const json_t *line, const char *kind) {
-    const char *found = json_string_value(json_object_get(line, "kind"));
-    return found && !strcmp(found, kind);
-}
-
-/* Whether a line is about this run at this length. */
-static bool is_about(const state *s, const json_t *line, int64_t length) {
-    const char *name = json_string_value(json_object_get(line, "run"));
-    return name && !strcmp(name, s->now->name) &&
-           json_integer_value(json_object_get(line, "length")) == length;
-}
-
-/* Needles of a length. */
-static int64_t asked_for(const state *s) { return s->settings.samples * s->settings.needles; }
-
-/* Takes a line; false for one that cannot be of this study. */
-static bool take_line(const state *s, const json_t *line, sia_retrieval_result *result, int *depths,
-                      int *sums) {
-    const char *scheme = json_string_value(json_object_get(line, "scheme"));
-    int64_t count = json_integer_value(json_object_get(line, "count"));
-    int64_t right = json_integer_value(json_object_get(line, "right"));
-    bool depth = is_kind(line, "needle-depth"), sum = is_kind(line, "needle");
-    if (!depth && !sum) return true;
-    if (!scheme || strcmp(scheme, s->now->settings.model.scheme) != 0 || right < 0 || right > count ||
-        count > asked_for(s) || (depth && *depths == SIA_DEPTHS))
-        return false;
-    if (sum) {
-        result->count = count;
-        result->right = right;
-        ++*sums;
-        return true;
-    }
-    result->depth_count[*depths] = count;
-    result->depth_right[(*depths)++] = right;
-    return true;
-}
-
-/* The result of a length whose lines are there. They were written at once: where one is, all are. */
-static sia_status lines_find(const state *s, int64_t length, sia_retrieval_result *result, bool *found,
-                             sia_error *err) {
-    int depths = 0, sums = 0;
-    bool good = true;
-    *result = (sia_retrieval_result){0};
-    for (size_t i = 0; good && i < json_array_size(s->lines); i++) {
-        const json_t *line = json_array_get(s->lines, i);
-        if (is_about(s, line, length)) good = take_line(s, line, result, &depths, &sums);
-    }
-    int64_t count = 0, right = 0;
-    for (int i = 0; i < SIA_DEPTHS; i++) {
-        count += result->depth_count[i];
-        right += result->depth_right[i];
-    }
-    *found = sums == 1;
-    if (good && depths == 0 && sums == 0) return SIA_OK;
-    if (good && depths == SIA_DEPTHS && sums == 1 && result->count == asked_for(s) &&
-        count == result->count && right == result->right)
-        return SIA_OK;
-    return sia_fail(err, SIA_FORMAT,
-                    "%s: the lines of '%s' at %lld are not whole, or of another model: without them it is "
-                    "measured again",
-                    s->path, s->now->name, (long long)length);
-}
-
-static sia_status lines_put(state *s, int64_t length, const sia_retrieval_result *r, sia_error *err) {
-    const sia_model_config *m = &s->now->settings.model;
-    sia_status status = SIA_OK;
-    for (int i = 0; !status && i < SIA_DEPTHS; i++)
-        status = lines_add(s,
-                           json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:I, s:I}", "kind", "needle-depth",
-                                     "run", s->now->name, "scheme", m->scheme, "seed", (json_int_t)m->seed,
-                                     "length", (json_int_t)length, "depth_from", (double)i / SIA_DEPTHS,
-                                     "depth_to", (double)(i + 1) / SIA_DEPTHS, "count",
-                                     (json_int_t)r->depth_count[i], "right", (json_int_t)r->depth_right[i]),
-                           err);
-    json_t *line =
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", "needle", "run", s->now->name,
-                  "scheme", m->scheme, "seed", (json_int_t)m->seed, "length", (json_int_t)length, "train_len",
-                  (json_int_t)m->train_len, "count", (json_int_t)r->count, "right", (json_int_t)r->right,
-                  "steps", (json_int_t)s->settings.steps);
-    if (s->now->first_accuracy >= 0)
-        sia_json_set(&line, "learnt", json_boolean(s->now->first_accuracy >= SIA_NEEDLE_LEARNT));
-    if (!status)
-        status = lines_add(s, line, err);
-    else
-        json_decref(line);
-    return status ? status : lines_write(s, err);
-}
+static sia_status stopped(sia_error *err) { return sia_fail(err, SIA_STOPPED, "stopped"); }
 
 /* ------------------------------------------------------------------------------------------------ the study's line */
 
@@ -248,52 +114,6 @@ static json_t *study_line(const state *s) {
                   config_json(&s->settings), "runs");
     if (s->job->machine) sia_json_set(&line, "machine", json_deep_copy(s->job->machine));
     return line;
-}
-
-/* A run keeps its name for the whole of a study. */
-static sia_status check_name(const state *s, sia_error *err) {
-    if (!is_first(s)) return SIA_OK;
-    const json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
-    const char *before = json_string_value(json_object_get(runs, s->now->name));
-    if (!before || !strcmp(before, s->now->path)) return SIA_OK;
-    return sia_fail(err, SIA_ARGUMENT, "%s: '%s' is the run %s there: a study is resumed with the same runs",
-                    s->job->folder, s->now->name, before);
-}
-
-static sia_status record_name(state *s, sia_error *err) {
-    if (!is_first(s)) return SIA_OK;
-    json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
-    if (json_object_get(runs, s->now->name)) return SIA_OK;
-    if (json_object_set_new(runs, s->now->name, json_string(s->now->path)))
-        return sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->now->path);
-    return lines_write(s, err);
-}
-
-static sia_status begin(state *s, sia_error *err) {
-    sia_status status = lines_read(s, err);
-    if (status) return status;
-    /* One that failed before its first run had a name has nothing to lose: it begins anew. */
-    const json_t *runs = json_object_get(json_array_get(s->lines, 0), "runs");
-    if (json_array_size(s->lines) == 1 && json_is_object(runs) && json_object_size(runs) == 0)
-        json_array_clear(s->lines);
-    /* It is written with the name of the first run: until then there is nothing to go on with. */
-    if (json_array_size(s->lines) == 0) return lines_add(s, study_line(s), err);
-    if (!s->job->resume)
-        return sia_fail(err, SIA_ARGUMENT, "%s: holds a study already: want --resume, or another folder",
-                        s->job->folder);
-    const json_t *first = json_array_get(s->lines, 0);
-    if (!is_kind(first, "study") || !json_is_object(json_object_get(first, "runs")))
-        return sia_fail(err, SIA_FORMAT, "%s: line 1 is not that of a needle study", s->path);
-    json_t *config = config_json(&s->settings);
-    if (!config) return sia_fail_memory(err, 4096, "settings");
-    const json_t *then = json_object_get(first, "config");
-    bool same = json_equal(config, then);
-    char other[160];
-    (void)sia_json_difference(then, config, other);
-    json_decref(config);
-    return same ? SIA_OK
-                : sia_fail(err, SIA_ARGUMENT, "%s: was begun with %s: a study is resumed as it was begun",
-                           s->job->folder, other);
 }
 
 /* ------------------------------------------------------------------------------------------------ data */
@@ -493,11 +313,29 @@ static void remember(subject *u, int64_t length, const sia_retrieval_result *res
         u->first_accuracy = (double)result->right / (double)result->count;
 }
 
+static sia_needle_about about(const state *s, int64_t length) {
+    const sia_model_config *m = &s->now->settings.model;
+    return (sia_needle_about){.run = s->now->name,
+                              .scheme = m->scheme,
+                              .seed = m->seed,
+                              .train_len = m->train_len,
+                              .length = length,
+                              .steps = s->settings.steps,
+                              .needles = s->settings.samples * s->settings.needles,
+                              .first_accuracy = s->now->first_accuracy};
+}
+
+static sia_status put_lines(state *s, int64_t length, const sia_retrieval_result *result, sia_error *err) {
+    sia_needle_about a = about(s, length);
+    return is_first(s) ? sia_needle_lines_put(&s->lines, &a, result, err) : SIA_OK;
+}
+
 /* What rank 0 has of a length, on all ranks. */
 static sia_status find_lines(state *s, int64_t length, sia_retrieval_result *result, bool *found,
                              sia_error *err) {
+    sia_needle_about a = about(s, length);
     *found = false;
-    sia_status status = is_first(s) ? lines_find(s, length, result, found, err) : SIA_OK;
+    sia_status status = is_first(s) ? sia_needle_lines_find(&s->lines, &a, result, found, err) : SIA_OK;
     status = sia_comm_agree(s->job->comm, status, err);
     if (!status) status = sia_comm_broadcast(s->job->comm, found, sizeof *found, 0, err);
     return status ? status : sia_comm_broadcast(s->job->comm, result, sizeof *result, 0, err);
@@ -517,7 +355,7 @@ static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *e
         if (!found) status = measure(s, model, length, &result, err);
         if (status) return status;
         remember(s->now, length, &result);
-        if (!found) status = lines_put(s, length, &result, err);
+        if (!found) status = put_lines(s, length, &result, err);
         if (!status &&
             tell(s, (sia_needle_event){
                         .kind = SIA_NEEDLE_MEASURED, .length = length, .result = &result, .found = found}))
@@ -537,7 +375,7 @@ static sia_status work_on(state *s, sia_error *err) {
     if (status) return status;
     take_settings(&u->settings.training, &s->settings);
     status = sia_settings_complete(&u->settings, err);
-    if (!status) status = check_name(s, err);
+    if (!status && is_first(s)) status = sia_needle_lines_check_name(&s->lines, u->name, u->path, err);
     if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_BEGUN})) status = stopped(err);
     status = sia_comm_agree(s->job->comm, status, err);
     int missing = 0;
@@ -546,7 +384,7 @@ static sia_status work_on(state *s, sia_error *err) {
         sia_model *model = NULL;
         status = open_data(s, description, err);
         if (!status) status = try_haystacks(s, err);
-        if (!status) status = record_name(s, err);
+        if (!status && is_first(s)) status = sia_needle_lines_name(&s->lines, u->name, u->path, err);
         status = sia_comm_agree(s->job->comm, status, err);
         if (!status) status = fine_tune(s, err);
         if (!status)
@@ -605,8 +443,9 @@ static sia_status look_at_runs(const sia_needle_job *job, sia_error *err) {
 }
 
 static sia_status all_runs(state *s, char **names, sia_error *err) {
-    sia_status status = is_first(s) ? begin(s, err) : SIA_OK;
-    if (!is_first(s) && !(s->lines = json_array())) status = sia_fail_memory(err, 64, "lines");
+    sia_status status = SIA_OK;
+    if (is_first(s))
+        status = sia_needle_lines_begin(&s->lines, s->job->folder, study_line(s), s->job->resume, err);
     status = sia_comm_agree(s->job->comm, status, err);
     for (int i = 0; !status && i < s->job->count; i++) {
         subject u = {.index = i, .path = s->job->runs[i].path, .name = names[i], .first_accuracy = -1};
@@ -624,17 +463,15 @@ sia_status sia_needle_run(const sia_needle_job *job, sia_error *err) {
     sia_status status = check(&s, err);
     if (status) return status;
     char **names = calloc((size_t)job->count, sizeof *names);
-    s.path = sia_path_join(job->folder, "needle.jsonl");
-    status = names && s.path ? check_names(job, names, err) : sia_fail_memory(err, 64, "names");
+    status = names ? check_names(job, names, err) : sia_fail_memory(err, 64, "names");
     if (!status) status = look_at_runs(job, err);
     if (!status && is_first(&s)) status = sia_run_open(&s.lock, job->folder, err);
     status = sia_comm_agree(job->comm, status, err);
     if (!status) status = all_runs(&s, names, err);
     sia_run_close(s.lock);
     sia_train_data_close(&s.data);
-    json_decref(s.lines);
+    sia_needle_lines_free(&s.lines);
     free(s.tokenizer_text);
-    free(s.path);
     for (int i = 0; names && i < job->count; i++) free(names[i]);
     free(names);
     return status;

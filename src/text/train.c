@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/threads.h"
 #include "text/tokenizer.h"
 #include "text/pieces.h"
@@ -51,9 +52,9 @@ typedef struct seen {
     uint32_t pair, place;
 } seen;
 
-/* An array that grows. */
+/* Asked for each pair of tokens: whether there is room is seen without a call. */
 #define ROOM(array, room, wanted) \
-    ((wanted) <= (room) || grow((void **)&(array), &(room), (wanted), sizeof *(array)))
+    ((wanted) <= (room) || sia_grow(&(array), &(room), (wanted), sizeof *(array)))
 
 typedef struct trainer {
     uint32_t *slot, *word; /* the token of a slot; the word that it belongs to */
@@ -72,16 +73,6 @@ typedef struct trainer {
     candidate *heap;
     size_t heap_count, heap_room;
 } trainer;
-
-static bool grow(void **array, size_t *room, size_t wanted, size_t size) {
-    size_t larger = *room + *room / 2 + 1024;
-    if (larger < wanted) larger = wanted;
-    void *moved = realloc(*array, larger * size);
-    if (!moved) return false;
-    *array = moved;
-    *room = larger;
-    return true;
-}
 
 static void release(trainer *t) {
     free(t->slot);

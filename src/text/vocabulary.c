@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "text/split.h"
 
 /* ----------------------------------------------------------------------------------------------- building */
@@ -64,13 +65,8 @@ static sia_status store(sia_tokenizer *t, uint32_t id, const char *bytes, size_t
     if (length == 0) return sia_fail(err, SIA_FORMAT, "%s: token %u is empty", t->name, id);
     if (length >= SIA_TOKENIZER_FILE_MAX)
         return sia_fail(err, SIA_FORMAT, "%s: token %u is too long", t->name, id);
-    if (length + 1 > t->bytes_room - t->bytes_used) {
-        size_t room = 2 * t->bytes_room + length + 4096;
-        char *larger = realloc(t->bytes, room);
-        if (!larger) return sia_fail_memory(err, room, t->name);
-        t->bytes = larger;
-        t->bytes_room = room;
-    }
+    if (!sia_grow(&t->bytes, &t->bytes_room, t->bytes_used + length + 1, 1))
+        return sia_fail_memory(err, t->bytes_used + length, t->name);
     t->start[id] = t->bytes_used;
     t->length[id] = (uint32_t)length;
     memcpy(t->bytes + t->bytes_used, bytes, length);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory by whole pages: zeroed, large mappings at a huge page, and nothing left behind. */
+ * Memory by whole pages: zeroed, large mappings at a huge page, and nothing left behind. Arrays that grow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -54,8 +55,34 @@ static void refuses_what_is_too_much(void **state) {
     sia_pages_unmap(NULL, 1);
 }
 
+static void grows_an_array(void **state) {
+    (void)state;
+    uint16_t *array = NULL;
+    size_t room = 0, moves = 0;
+    for (size_t count = 0; count < 100000; count++) {
+        size_t before = room;
+        assert_true(sia_grow(&array, &room, count + 1, sizeof *array));
+        assert_true(room > count);
+        moves += room != before;
+        array[count] = (uint16_t)count;
+    }
+    assert_true(moves < 30); /* each by half */
+    for (size_t i = 0; i < 100000; i++) assert_int_equal(array[i], (uint16_t)i);
+
+    const uint16_t *then = array;
+    size_t had = room;
+    assert_false(sia_grow(&array, &room, SIZE_MAX, sizeof *array));
+    assert_false(sia_grow(&array, &room, SIZE_MAX / 2 + 2, sizeof *array)); /* times 2 it is 2 */
+    assert_ptr_equal(array, then);
+    assert_int_equal(room, had);
+    assert_true(sia_grow(&array, &room, 1, sizeof *array)); /* it never shrinks */
+    assert_int_equal(room, had);
+    free(array);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(maps_every_size),
-                                       cmocka_unit_test(refuses_what_is_too_much)};
+                                       cmocka_unit_test(refuses_what_is_too_much),
+                                       cmocka_unit_test(grows_an_array)};
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
