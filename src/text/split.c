@@ -87,7 +87,7 @@ static bool is_wide_space(uint32_t c) {
 bool sia_split_ends_character(const char *text, size_t at) {
     for (size_t back = 2; back <= 4 && back <= at; back++) {
         const unsigned char *s = (const unsigned char *)text + at - back;
-        uint32_t code;
+        uint32_t code = 0;
         if (!follows(*s)) return decode(s, back, &code) == back && !is_wide_space(code);
     }
     return false;

@@ -186,8 +186,8 @@ static int by_logit(const void *a, const void *b) {
 /* The definition: tokens sorted by their logits, cut, and the one at which the sum of probabilities passes the number. */
 static uint32_t sample_by_sorting(const float *logits, uint32_t count, const sia_sampling *s,
                                   uint64_t index) {
-    uint32_t order[600], kept = 0, most = s->top_k && s->top_k < count ? (uint32_t)s->top_k : count;
-    double p[600], whole = 0, sum = 0, at = 0;
+    uint32_t order[600] = {0}, kept = 0, most = s->top_k && s->top_k < count ? (uint32_t)s->top_k : count;
+    double p[600] = {0}, whole = 0, sum = 0, at = 0;
     for (uint32_t i = 0; i < count; i++) order[i] = i;
     by_these = logits;
     qsort(order, count, sizeof *order, by_logit);
