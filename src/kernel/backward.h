@@ -114,13 +114,13 @@ NOINLINE void query_strip(const sia_gradient *g, int64_t row, bool first) {
     if (limit < 1) { /* row 0 sees nothing */
         for (int64_t c = 0; c < width; c += NR, k += k_panel, out += NR) {
             tile_zero(&sum);
-            tile_by_rows_causal(&sum, limit, k_rows, ds, GK, k);
+            tile_by_rows_causal(&sum, false, limit, k_rows, ds, GK, k);
             FOR_ROWS(query_row(&sum, r, first, out + r * width);)
         }
         return;
     }
     TILE_CHAIN(&sum, width / NR, ds, GK, k, k_panel,
-               tile_by_rows_causal(&sum, limit - 1, k_rows - 1, ds + 1, GK, k + NR),
+               tile_by_rows_causal(&sum, true, limit, k_rows, ds, GK, k),
                query_row(&sum, r, first, out + r * width), out += NR)
 }
 

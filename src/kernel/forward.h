@@ -173,13 +173,13 @@ INLINE void values_strip(const strip *s, const float *weights, const float *v_pa
     if (limit < 1) { /* row 0 sees nothing */
         for (int64_t c = 0; c < width; c += NR, v_panel += apart, out += NR) {
             tile_zero(&o);
-            tile_by_rows_causal(&o, limit, n, weights, BK, v_panel);
+            tile_by_rows_causal(&o, false, limit, n, weights, BK, v_panel);
             FOR_ROWS(values_row(&o, r, correction, out + r * width);)
         }
         return;
     }
     TILE_CHAIN(&o, width / NR, weights, BK, v_panel, apart,
-               tile_by_rows_causal(&o, limit - 1, n - 1, weights + 1, BK, v_panel + NR),
+               tile_by_rows_causal(&o, true, limit, n, weights, BK, v_panel),
                values_row(&o, r, correction, out + r * width), out += NR)
 }
 NOINLINE void values_first(const strip *s, const float *weights, const float *v, int64_t apart, float *out,

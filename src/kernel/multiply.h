@@ -105,7 +105,7 @@ NOINLINE void multiply_rows_tile(const sia_multiply *p, bool first, int64_t k, c
                                  float *c, int64_t rows, int64_t columns) {
     tile t;
     tile_zero(&t);
-    tile_steps(&t, k, a, p->a_stride, 1, b);
+    tile_steps(&t, false, k, a, p->a_stride, 1, b);
     tile_out(&t, p, first, c, rows, columns);
 }
 
@@ -113,7 +113,7 @@ NOINLINE void multiply_strips_tile(const sia_multiply *p, bool first, int64_t k,
                                    const float *b, float *c, int64_t rows, int64_t columns) {
     tile t;
     tile_zero(&t);
-    tile_steps(&t, k, a, 1, MR, b);
+    tile_steps(&t, false, k, a, 1, MR, b);
     tile_out(&t, p, first, c, rows, columns);
 }
 

@@ -79,23 +79,45 @@ INLINE void tile_step(tile *c, int first, int last, const float *a, int64_t row,
     })
 }
 
-/* tile_round: four steps; one of `row` and `next` is 1. Of fewer at a time, the loop's own instructions are felt when
- * another thread shares the core. */
+/* tile_rounds       four steps at a time, at least once; one of `row` and `next` is 1. With `begun`, the first step of all
+ *                   is left out: TILE_BEGIN has seen to it
+ * tile_from_panels  a from panels, `between` floats apart, over 1 <= k < d, a multiple of 8: the tile has begun
+ *
+ * Fewer than four at a time, and the loop's own instructions are felt when another thread shares the core. */
 #if defined(__FMA__) && VW == 8 && MR == 6 && NV == 2 && !SANITIZED
 #    include "kernel/tile_avx2.h"
 #else
-INLINE void tile_round(tile *c, const float *a, int64_t row, int64_t next, const float *b) {
-    tile_step(c, 0, MR, a, row, b);
-    tile_step(c, 0, MR, a + next, row, b + NR);
-    tile_step(c, 0, MR, a + 2 * next, row, b + 2 * NR);
-    tile_step(c, 0, MR, a + 3 * next, row, b + 3 * NR);
+INLINE void tile_rounds(tile *c, bool begun, int64_t rounds, const float *a, int64_t row, int64_t next,
+                        const float *b) {
+    for (; rounds > 0; rounds--, a += 4 * next, b += 4 * NR) {
+        if (!begun) tile_step(c, 0, MR, a, row, b);
+        begun = false;
+        tile_step(c, 0, MR, a + next, row, b + NR);
+        tile_step(c, 0, MR, a + 2 * next, row, b + 2 * NR);
+        tile_step(c, 0, MR, a + 3 * next, row, b + 3 * NR);
+    }
+}
+
+INLINE void tile_from_panels(tile *c, int d, const float *a, int64_t between, const float *b) {
+    for (bool begun = true;; begun = false) {
+        tile_rounds(c, begun, (d < NR ? d : NR) / 4, a, NR, 1, b);
+        d -= NR;
+        if (d <= 0) return;
+        a += between;
+        b += NR * NR;
+    }
 }
 #endif
 
-INLINE void tile_steps(tile *c, int64_t steps, const float *a, int64_t row, int64_t next, const float *b) {
-    for (const float *end = b + steps / 4 * 4 * NR; b < end; a += 4 * next, b += 4 * NR)
-        tile_round(c, a, row, next, b);
-    for (steps %= 4; steps > 0; steps--, a += next, b += NR) tile_step(c, 0, MR, a, row, b);
+/* All k < steps, but for 0 if the tile has begun. */
+INLINE void tile_steps(tile *c, bool begun, int64_t steps, const float *a, int64_t row, int64_t next,
+                       const float *b) {
+    int64_t k = begun;
+    if (steps >= 4) {
+        tile_rounds(c, begun, steps / 4, a, row, next, b);
+        k = steps / 4 * 4;
+    }
+    for (; k < steps; k++) tile_step(c, 0, MR, a + k * next, row, b + k * NR);
 }
 
 /* The first k of a tile multiplies, where others add. Each row of the sums is handed to the statement at the
@@ -117,31 +139,18 @@ INLINE void tile_steps(tile *c, int64_t steps, const float *a, int64_t row, int6
 
 /* `count` tiles, at least one, one after the other: `rest` adds the terms after the first, `finish` takes row
  * r of what came out, and `advance` moves on all but b, which goes on by b_step. All have the same a. */
-#define TILE_CHAIN(c, count, a, row, b, b_step, rest, finish, advance)       \
-    {                                                                        \
-        TILE_BEGIN(c, a, row, b, )                                           \
-        rest;                                                                \
-        for (int64_t tiles_left = (count)-1; tiles_left > 0; tiles_left--) { \
-            b += (b_step);                                                   \
-            TILE_BEGIN(c, a, row, b, finish;)                                \
-            advance;                                                         \
-            rest;                                                            \
-        }                                                                    \
-        FOR_ROWS(finish;)                                                    \
+#define TILE_CHAIN(c, count, a, row, b, b_step, rest, finish, advance) \
+    {                                                                  \
+        TILE_BEGIN(c, a, row, b, )                                     \
+        for (int64_t tiles_left = (count);;) {                         \
+            rest;                                                      \
+            if (--tiles_left == 0) break;                              \
+            b += (b_step);                                             \
+            TILE_BEGIN(c, a, row, b, finish;)                          \
+            advance;                                                   \
+        }                                                              \
+        FOR_ROWS(finish;)                                              \
     }
-
-/* a from panels, `between` floats apart, over 1 <= k < d, a multiple of 8. */
-INLINE void tile_from_panels(tile *c, int d, const float *a, int64_t between, const float *b) {
-    tile_steps(c, 3, a + 1, NR, 1, b + NR);
-    for (int k = 4;; k = 0) {
-        int end = d < NR ? d : NR;
-        for (; k < end; k += 4) tile_round(c, a + k, NR, 1, b + k * NR);
-        d -= NR;
-        if (d <= 0) return;
-        a += between;
-        b += NR * NR;
-    }
-}
 
 /* Of a panel of which no more is seen, the first vector alone: at the diagonal that is half of the panels. The sums are
  * the same to the last bit. */
@@ -175,10 +184,10 @@ INLINE void narrow_from_panels(narrow_tile *c, int d, const float *a, int64_t be
 /* The diagonal. Row r of the tile meets k < limit + r, within 0 .. most-1: the common part in full rows, then
  * a triangle that touches no number behind the diagonal. So nothing is computed in vain, and a NaN there goes
  * nowhere. */
-INLINE void tile_by_rows_causal(tile *c, int64_t limit, int64_t most, const float *a, int64_t row,
+INLINE void tile_by_rows_causal(tile *c, bool begun, int64_t limit, int64_t most, const float *a, int64_t row,
                                 const float *b) {
     int64_t common = limit < 0 ? 0 : limit < most ? limit : most;
-    tile_steps(c, common, a, row, 1, b);
+    tile_steps(c, begun, common, a, row, 1, b);
     if (limit >= most) return;
     FOR_ROWS(if (r < MR - 1) {
         int64_t k = limit + r; /* seen by the rows below r */
@@ -190,8 +199,7 @@ INLINE void tile_by_rows_causal(tile *c, int64_t limit, int64_t most, const floa
  * meet those from `full` on; the caller has seen to k = full if `begun`. */
 INLINE void tile_by_columns_causal(tile *c, int64_t first, int64_t full, bool begun, int64_t most,
                                    const float *a, int64_t next, const float *b) {
-    int64_t from = full + begun;
-    if (from < most) tile_steps(c, most - from, a + from * next, 1, next, b + from * NR);
+    if (full < most) tile_steps(c, begun, most - full, a + full * next, 1, next, b + full * NR);
     if (first <= -(MR - 1)) return;
     FOR_ROWS(if (r < MR - 1) {
         int64_t k = first + r; /* sees the rows up to r */

@@ -43,29 +43,55 @@ static bool same_bits(const tile *x, const tile *y) {
     return true;
 }
 
+/* Sums that are no zeros. */
+static tile some_sums(void) {
+    tile c;
+    for (int i = 0; i < MR * NV; i++) c.sum[i / NV][i % NV] = vdup((float)i);
+    return c;
+}
+
 static void same_bits_as_in_c(void **state) {
     (void)state;
-    /* From panels, by rows of odd and even lengths; by columns: of strips, of a block. */
+    /* By rows of odd and even lengths; by columns: of strips, of a block. */
     static const struct {
         int64_t row, next;
     } forms[] = {{NR, 1}, {1000, 1}, {37, 1}, {256, 1}, {1, MR}, {1, 192}, {1, 1}};
     char *a_room = room_before_a_wall(), *b_room = room_before_a_wall();
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
-        for (int64_t steps = 0; steps <= MOST_STEPS; steps++) {
-            int64_t row = forms[f].row, next = forms[f].next,
-                    last = steps ? (MR - 1) * row + (steps - 1) * next + 1 : 0;
-            const float *a = at_the_end(a_room, last, 100 + f), *b = at_the_end(b_room, steps * NR, 200 + f);
-            tile found, wanted;
-            for (int i = 0; i < MR * NV; i++) wanted.sum[i / NV][i % NV] = vdup((float)i);
-            found = wanted;
-            if (row == 1)
-                tile_steps(&found, steps, a, 1, next, b);
-            else
-                tile_steps(&found, steps, a, row, 1, b);
-            for (int64_t k = 0; k < steps; k++) tile_step(&wanted, 0, MR, a + k * next, row, b + k * NR);
-            if (!same_bits(&found, &wanted))
-                fail_msg("%lld steps, rows %lld and steps %lld apart", (long long)steps, (long long)row,
-                         (long long)next);
+        for (int64_t steps = 0; steps <= MOST_STEPS; steps++)
+            for (int begun = 0; begun <= (steps > 0); begun++) {
+                int64_t row = forms[f].row, next = forms[f].next,
+                        last = steps ? (MR - 1) * row + (steps - 1) * next + 1 : 0;
+                const float *a = at_the_end(a_room, last, 100 + f);
+                const float *b = at_the_end(b_room, steps * NR, 200 + f);
+                tile wanted = some_sums(), found = wanted;
+                if (row == 1)
+                    tile_steps(&found, begun, steps, a, 1, next, b);
+                else
+                    tile_steps(&found, begun, steps, a, row, 1, b);
+                for (int64_t k = begun; k < steps; k++)
+                    tile_step(&wanted, 0, MR, a + k * next, row, b + k * NR);
+                if (!same_bits(&found, &wanted))
+                    fail_msg("%lld steps, rows %lld and steps %lld apart%s", (long long)steps, (long long)row,
+                             (long long)next, begun ? ", begun" : "");
+            }
+    (void)munmap(a_room, 2 * ROOM);
+    (void)munmap(b_room, 2 * ROOM);
+}
+
+static void same_bits_from_panels(void **state) {
+    (void)state;
+    char *a_room = room_before_a_wall(), *b_room = room_before_a_wall();
+    for (int d = 8; d <= 256; d += 8)
+        for (int64_t rows = MR; rows <= 2 * MR; rows += MR) {
+            int64_t between = rows * NR, panels = (d + NR - 1) / NR;
+            const float *a = at_the_end(a_room, panels * between, 1), *b = at_the_end(b_room, d * NR, 2);
+            tile wanted = some_sums(), found = wanted;
+            a += (rows - MR) * NR; /* the last rows of the panels */
+            tile_from_panels(&found, d, a, between, b);
+            for (int k = 1; k < d; k++)
+                tile_step(&wanted, 0, MR, a + k / NR * between + k % NR, NR, b + k * NR);
+            if (!same_bits(&found, &wanted)) fail_msg("dimension %d, panels of %d rows", d, (int)rows);
         }
     (void)munmap(a_room, 2 * ROOM);
     (void)munmap(b_room, 2 * ROOM);
@@ -73,6 +99,7 @@ static void same_bits_as_in_c(void **state) {
 
 int main(void) {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_as_in_c)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits_as_in_c),
+                                       cmocka_unit_test(same_bits_from_panels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
