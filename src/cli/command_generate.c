@@ -21,6 +21,7 @@
 #include "cli/show.h"
 #include "model/generate.h"
 #include "model/session.h"
+#include "position/scheme.h"
 
 enum { PROMPT_MOST = 1 << 30 };
 
@@ -114,21 +115,29 @@ static sia_status read_prompt(const cli_args *args, char **held, sia_text *promp
 }
 
 /* NTK and YaRN are fitted to the length that the text will have, in tokens. */
-static sia_status fit_scheme(const cli_model *model, const char *scheme, sia_text prompt, int64_t tokens,
+static sia_status fit_scheme(const cli_model *model, const char *name, sia_text prompt, int64_t tokens,
                              sia_error *err) {
     size_t count = 0;
+    sia_scheme scheme;
+    if (!name) name = sia_model_settings(model->m)->scheme;
+    sia_status status = sia_scheme_parse(name, &scheme, err);
+    if (!status && tokens == 0 && sia_extends_rope(scheme.rotary))
+        status = sia_fail(err, SIA_ARGUMENT,
+                          "%s is fitted to the length of the text: want --tokens 1 or more, or --scheme rope",
+                          name);
+    if (status) return status;
     uint32_t *ids = sia_alloc(prompt.size + 1, sizeof *ids);
     if (!ids) return sia_fail_memory(err, (prompt.size + 1) * sizeof *ids, "prompt");
-    sia_status status = sia_tokenizer_encode(model->tokenizer, prompt.bytes ? prompt.bytes : "", prompt.size,
+    status = sia_tokenizer_encode(model->tokenizer, prompt.bytes ? prompt.bytes : "", prompt.size,
                                              ids, &count, err);
     sia_free(ids);
-    if (!status) status = sia_model_set_scheme(model->m, scheme, (int64_t)count + 1 + tokens, err);
+    if (!status) status = sia_model_set_scheme(model->m, name, (int64_t)count + 1 + tokens, err);
     return status;
 }
 
 static sia_status generate(const cli_args *args, const cli_model *model, sia_text prompt, sink *out,
                            sia_error *err) {
-    const char *stop = cli_text(args, "stop"), *scheme = cli_text(args, "scheme");
+    const char *stop = cli_text(args, "stop");
     sia_generation g = {.tokenizer = model->tokenizer,
                         .prompt = prompt,
                         .sampling = {.temperature = cli_real(args, "temperature"),
@@ -145,7 +154,7 @@ static sia_status generate(const cli_args *args, const cli_model *model, sia_tex
     sia_type type = SIA_F32;
     sia_generated result = {0};
     sia_status status = sia_type_parse(cli_text(args, "cache"), &type, err);
-    if (!status && scheme) status = fit_scheme(model, scheme, prompt, g.tokens, err);
+    if (!status) status = fit_scheme(model, cli_text(args, "scheme"), prompt, g.tokens, err);
     if (!status) status = sia_session_create(&s, model->m, type, err);
     if (!status) status = sia_generate(s, model->m, &g, &result, err);
     bool came = !status || status == SIA_STOPPED;
@@ -165,8 +174,6 @@ static int run(const cli_args *args) {
         return cli_usage(args, "want one MODEL: a run, a checkpoint or a model.safetensors");
     if (cli_given(args, "prompt") && cli_given(args, "prompt-file"))
         return cli_usage(args, "want --prompt or --prompt-file, not both");
-    if (cli_given(args, "scheme") && cli_int(args, "tokens") == 0)
-        return cli_usage(args, "--scheme is fitted to the length of the text: want --tokens 1 or more");
     cli_catch_stop();
     (void)signal(SIGPIPE, SIG_IGN);
     sia_error err;
@@ -202,8 +209,8 @@ static const cli_option options[] = {
     {"stop", CLI_TEXT, "TEXT", NULL, "end before this text", 0, 0},
     {"ignore-end", CLI_FLAG, NULL, NULL, "never end the document: end-of-text is not drawn", 0, 0},
     {"cache", CLI_TEXT, "f32|f16|int8", "f32", "the type of the KV cache", 0, 0},
-    {"scheme", CLI_TEXT, "SCHEME", NULL, "rope+ntk or rope+yarn for a model that was trained with rope", 0,
-     0},
+    {"scheme", CLI_TEXT, "SCHEME", NULL, "rope+ntk or rope+yarn for a model that was trained with rope [the model's]",
+     0, 0},
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json [the run's]", 0, 0},
     {"threads", CLI_INT, "N", "0", "0: all processors; the text does not depend on it", 0, SIA_MAX_THREADS},
     {"json", CLI_FLAG, NULL, NULL, "text, counts and speeds as one JSON object on stdout", 0, 0},

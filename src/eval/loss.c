@@ -69,16 +69,16 @@ static void make_bins(sia_loss_result *r, const double *by_position) {
 sia_status sia_eval_loss(sia_model *m, const sia_loss_eval *e, int64_t length, sia_loss_result *r,
                          sia_error *err) {
     *r = (sia_loss_result){.length = length};
-    const char *scheme = e->scheme ? e->scheme : sia_model_settings(m)->scheme;
-    sia_status status = sia_model_set_scheme(m, scheme, length, err);
+    sia_status status = SIA_OK;
     double *by_position = NULL;
-    if (!status && e->positions) {
+    if (e->positions) {
         by_position = sia_alloc((size_t)length, sizeof *by_position);
         if (!by_position) status = sia_fail_memory(err, (size_t)length * sizeof *by_position, "positions");
     }
     sia_validation v = {.windows = e->windows,
                         .length = e->longest,
                         .parts = e->longest / length,
+                        .scheme = e->scheme,
                         .cache = e->cache,
                         .progress = e->progress,
                         .progress_context = e->progress_context,

@@ -85,13 +85,18 @@ static sia_status scheme_fits(const char *trained, const char *wanted, sia_error
     return SIA_OK;
 }
 
+sia_status sia_model_fit_attention(const sia_model *m, const char *scheme, int64_t eval_len,
+                                   sia_attention **attention, sia_error *err) {
+    *attention = NULL;
+    sia_status status = scheme_fits(m->config.scheme, scheme, err);
+    sia_attention_config config = sia_model_attention(&m->config, m->threads, eval_len);
+    return status ? status : sia_attention_create(attention, scheme, &config, err);
+}
+
 sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err) {
     if (!m || !scheme) return sia_fail(err, SIA_ARGUMENT, "model: want a model and a scheme, got NULL");
-    sia_status status = scheme_fits(m->config.scheme, scheme, err);
-    if (status) return status;
-    sia_attention_config config = sia_model_attention(&m->config, m->threads, eval_len);
     sia_attention *attention;
-    status = sia_attention_create(&attention, scheme, &config, err);
+    sia_status status = sia_model_fit_attention(m, scheme, eval_len, &attention, err);
     if (status) return status;
     sia_attention_destroy(m->attention);
     m->attention = attention;

@@ -45,6 +45,10 @@ struct sia_model {
 /* A model whose weights are all 0, for one who fills them from a file. */
 sia_status sia_model_create_blank(sia_model **m, const sia_model_config *config, int threads, sia_error *err);
 
+/* Attention by this scheme for texts of up to eval_len tokens, as sia_model_set_scheme puts it into the model. */
+sia_status sia_model_fit_attention(const sia_model *m, const char *scheme, int64_t eval_len,
+                                   sia_attention **attention, sia_error *err);
+
 /* Panels from the weights as they are now; `back` too when gradients will be asked for. */
 sia_status sia_model_pack(sia_model *m, bool back, sia_error *err);
 

@@ -158,15 +158,26 @@ static void close_reader(reader *r) {
     sia_free(r->means);
 }
 
+/* A session and a ring have the attention that the model has when they are made. Those of others, of a training that is
+ * at work, keep theirs. */
 sia_status sia_validate(sia_model *m, const sia_validation *v, sia_validation_result *result,
                         sia_error *err) {
     if (v->parts < 1 || v->length % v->parts)
         return sia_fail(err, SIA_ARGUMENT, "%lld parts: want a divisor of the window's %lld tokens",
                         (long long)v->parts, (long long)v->length);
-    reader r;
-    sia_status status = sia_comm_agree(v->comm, open_reader(&r, m, v, err), err);
+    reader r = {0};
+    sia_attention *own = m->attention, *fitted;
+    const char *scheme = v->scheme ? v->scheme : m->config.scheme;
+    sia_status status = sia_model_fit_attention(m, scheme, v->length / v->parts, &fitted, err);
+    if (!status) {
+        m->attention = fitted;
+        status = open_reader(&r, m, v, err);
+    }
+    status = sia_comm_agree(v->comm, status, err);
     if (!status && v->by_position) memset(v->by_position, 0, (size_t)(v->length / v->parts) * sizeof(double));
     if (!status) status = all_windows(&r, v, result, err);
     close_reader(&r);
+    m->attention = own;
+    sia_attention_destroy(fitted);
     return status;
 }

@@ -15,6 +15,7 @@ typedef struct sia_validation {
     const sia_windows *windows;
     int64_t length; /* of a window, as they were created */
     int64_t parts;
+    const char *scheme;     /* or NULL, the model's own. NTK and YaRN are fitted to length / parts */
     sia_type cache;         /* the type of the KV cache: f32 for figures that are compared */
     sia_progress *progress; /* or NULL; done is the share of the operations, 0 to 1 */
     void *progress_context;

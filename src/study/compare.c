@@ -243,11 +243,11 @@ static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, 
         sia_validation v = {.windows = windows,
                             .length = longest,
                             .parts = longest / (multiples[i] * train_len),
+                            .scheme = scheme,
                             .progress = evaluation_progress,
                             .progress_context = w,
                             .by_position = multiples[i] * train_len == longest ? by_position : NULL};
-        sia_status status = sia_model_set_scheme(m, scheme, multiples[i] * train_len, err);
-        if (!status) status = sia_validate(m, &v, &result, err);
+        sia_status status = sia_validate(m, &v, &result, err);
         if (status) return status;
         r->losses[i] = result.loss;
     }

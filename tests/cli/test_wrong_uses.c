@@ -172,7 +172,7 @@ static const command_case cases[] = {
     {"$SIA compare --out y text.txt --schemes rope --sweep seed=1,2" SMALL, 2,
      "sia: sweep 'seed': every variant has the same seeds (--seeds)\n"},
     {"$SIA generate run --tokens 0 --scheme rope+yarn", 2,
-     "sia generate: --scheme is fitted to the length of the text: want --tokens 1 or more\n"},
+     "sia: rope+yarn is fitted to the length of the text: want --tokens 1 or more, or --scheme rope\n"},
     /* What is read is not written over. */
     {"$SIA tokenizer train --size 300 --out text.txt text.txt", 2,
      "sia: --out text.txt: is what is read: name another file\n"},

@@ -69,6 +69,24 @@ static const command_case cases[] = {
      "$SIA eval bare/model.safetensors --data wide",
      2, "the text has a vocabulary of 300, the model's ends at 264"},
     {"$SIA eval run --data text " QUICK " --json > /dev/full", 1, "stdout"},
+    /* A run that was trained as rope+yarn: what training says of longer texts is what sia eval says, and its text is
+     * that of the scheme, which is not that of rope. */
+    {"$SIA train --out yarn text --val text --vocabulary 300 --scheme rope+yarn --layers 1 --width 16 "
+     "--heads 1 "
+     "--train-len 16 --batch 1 --steps 2 --lengths 1x,16x --eval-windows 2 --embedding-rate 5 --matrix-rate "
+     "5 --quiet",
+     0, ""},
+    {"loss_of() { sed -n 's/.*\"loss\": \\([0-9]*\\.[0-9]\\{3\\}\\).*/\\1/p'; }; "
+     "a=$(sed -n 's/.*\"validation\":.*\"256\":\\([0-9]*\\.[0-9]\\{3\\}\\).*/\\1/p' yarn/metrics.jsonl); "
+     "b=$($SIA eval yarn --lengths 256 --windows 2 --json --quiet | loss_of); "
+     "c=$($SIA eval yarn --lengths 256 --windows 2 --json --quiet --scheme rope | loss_of); "
+     "echo \"$a $b $c\"; test \"$a\" = \"$b\" && test \"$b\" != \"$c\" && echo told apart",
+     0, "told apart"},
+    {"for s in '' '--scheme rope+yarn' '--scheme rope'; do $SIA generate yarn --tokens 300 --ignore-end "
+     "--quiet $s | "
+     "cksum; done | uniq | wc -l",
+     0, "2\n"},
+    {"$SIA generate yarn --tokens 0", 2, "rope+yarn is fitted to the length of the text"},
     /* sia generate: what works. */
     {"$SIA generate --help", 0, "Usage: sia generate [options] MODEL"},
     {"$SIA generate run --tokens 30 --ignore-end 2>&1 >/dev/null", 0, "prompt 1 token, "},
