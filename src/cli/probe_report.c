@@ -94,7 +94,8 @@ static void put_line(json_out *out, json_t *line) {
 static void put(json_out *out, const char *kind, json_t *more) {
     json_t *line = json_pack("{s:s,s:s,s:I}", "kind", kind, "scheme", out->subject->scheme, "seed",
                              (json_int_t)out->subject->config->seed);
-    if (!more || json_object_update(line, more)) {
+    if (!more || json_object_update(line, more) ||
+        json_object_set_new(line, "model", sia_json_text(out->subject->path))) {
         json_decref(line);
         line = NULL;
     }
@@ -115,11 +116,10 @@ static void put_model(json_out *out) {
     const probe_subject *s = out->subject;
     const sia_probe *p = s->probe;
     put(out, "probe-model",
-        json_pack("{s:o,s:I,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:o}", "model", sia_json_text(s->path), "step",
-                  (json_int_t)s->step, "train_len", (json_int_t)s->config->train_len, "layers", p->layers,
-                  "heads", p->heads, "head_dim", s->config->head_dim, "length", (json_int_t)p->length,
-                  "windows", (json_int_t)p->windows, "pairs", (json_int_t)p->pairs, "data",
-                  sia_json_text(s->data)));
+        json_pack("{s:I,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:o}", "step", (json_int_t)s->step, "train_len",
+                  (json_int_t)s->config->train_len, "layers", p->layers, "heads", p->heads, "head_dim",
+                  s->config->head_dim, "length", (json_int_t)p->length, "windows", (json_int_t)p->windows,
+                  "pairs", (json_int_t)p->pairs, "data", sia_json_text(s->data)));
 }
 
 static void put_contexts(json_out *out) {

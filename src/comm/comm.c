@@ -259,7 +259,9 @@ static void worse(void *mine, const void *other, int64_t count) {
 }
 
 sia_status(sia_comm_agree)(sia_comm *c, sia_status status, sia_error *err) {
-    if (sia_comm_size(c) == 1 || status == SIA_LOST) return status;
+    if (sia_comm_size(c) == 1) return status;
+    c->agreed = false;
+    if (status == SIA_LOST) return status;
     verdict v = {.status = (int32_t)status, .rank = c->rank};
     if (status && err) memcpy(v.text, err->text, sizeof v.text);
     sia_status heard = over_the_tree(c, &v, sizeof v, 1, worse, err);

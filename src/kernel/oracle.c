@@ -35,14 +35,20 @@ static double frequency(const oracle *o, int i) {
     return 0;
 }
 
-static double row_factor(const oracle *o, int head, int64_t position) {
+/* The factor of a row of logits, but for LogN's s. */
+static double factor_without_s(const oracle *o, int64_t position) {
     const sia_attention_config *c = &o->config;
     double factor = 1, stretch = (double)c->eval_len / (double)c->train_len;
-    if (o->scheme.row == SIA_ROW_LOGN) factor = o->logn[head] * log((double)position + 1);
+    if (o->scheme.row == SIA_ROW_LOGN) factor = log((double)position + 1);
     if (o->scheme.row == SIA_ROW_SHARP) factor = c->sharp;
     if (o->scheme.rotary == SIA_ROTARY_YARN && stretch > 1)
         factor *= (0.1 * log(stretch) + 1) * (0.1 * log(stretch) + 1);
     return factor;
+}
+
+static double row_factor(const oracle *o, int head, int64_t position) {
+    double s = o->scheme.row == SIA_ROW_LOGN ? o->logn[head] : 1;
+    return s * factor_without_s(o, position);
 }
 
 static void scale_and_bias(const oracle *o, int head, double t, double *scale, double *bias) {
@@ -191,9 +197,7 @@ static void backward_row(const oracle *o, row *r) {
         d_factor += d_logit * dot(r->turned, k, d);
     }
     turn(o, r->position, -1, d_turned, o->d_q + r->query);
-    if (o->d_logn)
-        o->d_logn[r->head] +=
-            d_factor * (factor == 0 ? log((double)r->position + 1) : factor / o->logn[r->head]);
+    if (o->d_logn) o->d_logn[r->head] += d_factor * factor_without_s(o, r->position);
     free(d_turned);
 }
 

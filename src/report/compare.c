@@ -17,13 +17,16 @@ bool sia_comparison_has(const sia_comparison *c, const json_t *line) {
 
 void sia_comparison_gather(sia_comparison *c) {
     const json_t *study = sia_lines_first(c->lines, "study");
-    c->train_len = sia_line_number(study, "train_len");
+    double first = sia_line_number(study, "train_len");
+    bool several = false;
     for (size_t i = 0; i < c->lines->count; i++) {
         json_t *line = c->lines->list[i], *loss;
         const char *key;
         char label[SIA_LABEL];
         if (!sia_line_is(line, "result") || !sia_comparison_has(c, line)) continue;
-        if (!isfinite(c->train_len)) c->train_len = sia_line_number(line, "train_len");
+        double own = sia_line_number(line, "train_len");
+        if (!isfinite(first)) first = own;
+        several = several || (isfinite(own) && own != first);
         json_object_foreach(json_object_get(line, "loss"), key, loss) {
             double length = strtod(key, NULL);
             sia_list_add(c->lengths, &c->length_count, SIA_REPORT_LENGTHS, length);
@@ -31,6 +34,7 @@ void sia_comparison_gather(sia_comparison *c) {
                            json_is_number(loss) ? json_number_value(loss) : NAN);
         }
     }
+    c->train_len = several ? NAN : first; /* a sweep of it has none for all */
     sia_gather_finish(&c->losses);
     for (int i = 0; i < c->losses.count; i++)
         for (size_t p = 0; p < c->losses.groups[i].count; p++) {

@@ -129,7 +129,7 @@ static double sweep_value(const char *variant, char name[32]) {
     if (name[0] && (strlen(name) != (size_t)(equals - variant) || strncmp(variant, name, strlen(name)) != 0))
         return NAN;
     double value = strtod(equals + 1, &end);
-    if (end == equals + 1 || *end || !(value > 0) || !isfinite(value)) return NAN;
+    if (end == equals + 1 || *end || !isfinite(value)) return NAN;
     if (!name[0]) (void)snprintf(name, 32, "%.*s", (int)(equals - variant), variant);
     return value;
 }
@@ -137,6 +137,7 @@ static double sweep_value(const char *variant, char name[32]) {
 void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     char name[32] = "";
     sia_gather g = {0};
+    bool positive = true;
     for (size_t i = 0; i < c->lines->count; i++) {
         const json_t *line = c->lines->list[i];
         json_t *loss;
@@ -144,6 +145,7 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
         if (!sia_line_is(line, "result")) continue;
         double value = sweep_value(sia_line_text(line, "variant"), name);
         if (!isfinite(value)) continue;
+        positive = positive && value > 0;
         json_object_foreach(json_object_get(line, "loss"), key, loss) {
             char label[SIA_LABEL];
             (void)snprintf(label, sizeof label, "%.100s at %s", sia_line_text(line, "scheme"), key);
@@ -163,7 +165,7 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     if (several) {
         char title[64];
         (void)snprintf(title, sizeof title, "Loss against %s", name);
-        sia_figure figure = {.title = title, .x = {.label = name, .log = true}, .y = {.label = loss_label}};
+        sia_figure figure = {.title = title, .x = {.label = name, .log = positive}, .y = {.label = loss_label}};
         const char *const names[] = {"scheme and length", name, "loss", "standard error", "seeds"};
         sia_gather_figure(&r->body, &g, figure, "One line for each length at evaluation.", names,
                           "sweep.csv");

@@ -67,9 +67,10 @@ static void judge(order *o, sia_page *clear, sia_data *data, const sia_compariso
     const sia_gathered *ours_a = find(c, paper[a].scheme), *ours_b = find(c, paper[b].scheme);
     if (!ours_a || !ours_b) return;
     sia_difference d = sia_gathered_difference(ours_a, ours_b, length);
-    if (!isfinite(d.value)) return;
+    /* Two that share a training are the same model at its length: no order at all. */
+    if (!isfinite(d.value) || d.value == 0) return;
     o->pairs++;
-    if (d.value <= 0) return;
+    if (d.value < 0) return;
     o->swapped++;
     sia_data_number(data, length);
     sia_data_text(data, paper[a].scheme);

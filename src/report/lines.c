@@ -321,3 +321,31 @@ const char *sia_line_label(const json_t *line, char label[SIA_LABEL]) {
     (void)snprintf(label, SIA_LABEL, "%s%s%s", sia_line_text(line, "scheme"), *variant ? ", " : "", variant);
     return label;
 }
+
+/* Whether two lines of a kind with one label, and one seed if that counts, differ in a field. */
+static bool differ(const sia_lines *lines, const char *kind, bool of_one_seed, const char *field,
+                   bool *failed) {
+    json_t *seen = json_object();
+    bool found = false;
+    *failed = *failed || !seen;
+    for (size_t i = 0; seen && !found && i < lines->count; i++) {
+        json_t *line = lines->list[i], *value = json_object_get(line, field);
+        char key[SIA_LABEL + 32], label[SIA_LABEL];
+        if (!value || !sia_line_is(line, kind)) continue;
+        (void)snprintf(key, sizeof key, "%.17g %s", of_one_seed ? sia_line_number(line, "seed") : 0,
+                       sia_line_label(line, label));
+        const json_t *before = json_object_get(seen, key);
+        found = before && !json_equal(before, value);
+        *failed = *failed || json_object_set(seen, key, value);
+    }
+    json_decref(seen);
+    return found;
+}
+
+bool sia_lines_twins(const sia_lines *lines, const char *kind, const char *field, bool *failed) {
+    return differ(lines, kind, true, field, failed);
+}
+
+bool sia_lines_seeds(const sia_lines *lines, const char *kind, bool *failed) {
+    return differ(lines, kind, false, "seed", failed);
+}

@@ -49,6 +49,13 @@ const json_t *sia_lines_first(const sia_lines *lines, const char *kind);
 double sia_line_number(const json_t *line, const char *field);
 const char *sia_line_text(const json_t *line, const char *field);
 
+/* Whether two lines of a kind with one label and one seed differ in a field: two runs, or two models, that must not be
+ * taken for one. */
+bool sia_lines_twins(const sia_lines *lines, const char *kind, const char *field, bool *failed);
+
+/* Whether there are lines of a kind with one label and several seeds. */
+bool sia_lines_seeds(const sia_lines *lines, const char *kind, bool *failed);
+
 /* What a row or a curve of this line is called: "si+prope", or "si+prope, tau=10" with a variant. */
 enum { SIA_LABEL = 160 };
 const char *sia_line_label(const json_t *line, char label[SIA_LABEL]);

@@ -20,33 +20,14 @@ typedef struct needles {
     sia_gather accuracy; /* x: the length; a value for each seed */
     double lengths[SIA_REPORT_LENGTHS];
     int length_count;
-    double train_len;
-    bool by_run;  /* two runs have the same scheme and seed: each is named by its folder */
-    bool assumed; /* no line told the training length: it is the shortest length that was measured */
+    double train_len; /* of all runs; not a number when they have several */
+    bool by_run;      /* two runs have the same scheme and seed: each is named by its folder */
+    bool assumed;     /* no line told the training length: it is the shortest length that was measured */
 } needles;
 
 static double share(const json_t *line) {
     double count = sia_line_number(line, "count"), right = sia_line_number(line, "right");
     return count > 0 && right >= 0 && right <= count ? right / count : NAN;
-}
-
-/* Whether one length of one scheme and seed was measured in two runs. */
-static bool has_twins(const sia_lines *lines, bool *failed) {
-    json_t *seen = json_object();
-    bool twins = false;
-    *failed = *failed || !seen;
-    for (size_t i = 0; seen && !twins && i < lines->count; i++) {
-        const json_t *line = lines->list[i];
-        char key[SIA_LABEL + 64], label[SIA_LABEL];
-        if (!sia_line_is(line, "needle")) continue;
-        (void)snprintf(key, sizeof key, "%.17g %.17g %s", sia_line_number(line, "length"),
-                       sia_line_number(line, "seed"), sia_line_label(line, label));
-        const char *before = json_string_value(json_object_get(seen, key));
-        twins = before && strcmp(before, sia_line_text(line, "run")) != 0;
-        *failed = *failed || json_object_set_new(seen, key, sia_json_text(sia_line_text(line, "run")));
-    }
-    json_decref(seen);
-    return twins;
 }
 
 static const char *name_of(const needles *n, const json_t *line, char label[SIA_LABEL]) {
@@ -56,24 +37,38 @@ static const char *name_of(const needles *n, const json_t *line, char label[SIA_
 }
 
 static void gather(needles *n) {
-    n->by_run = has_twins(n->lines, &n->accuracy.failed);
-    n->train_len = sia_line_number(sia_lines_first(n->lines, "study"), "train_len");
+    n->by_run = sia_lines_twins(n->lines, "needle", "run", &n->accuracy.failed);
+    double first = sia_line_number(sia_lines_first(n->lines, "study"), "train_len");
+    bool several = false;
     for (size_t i = 0; i < n->lines->count; i++) {
         const json_t *line = n->lines->list[i];
         char label[SIA_LABEL];
         if (!sia_line_is(line, "needle")) continue;
-        if (!isfinite(n->train_len)) n->train_len = sia_line_number(line, "train_len");
+        double own = sia_line_number(line, "train_len");
+        if (!isfinite(first)) first = own;
+        several = several || (isfinite(own) && own != first);
         sia_list_add(n->lengths, &n->length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
         sia_gather_add(&n->accuracy, name_of(n, line, label), sia_line_number(line, "length"),
                        sia_line_number(line, "seed"), share(line));
     }
     sia_gather_finish(&n->accuracy);
-    n->assumed = !isfinite(n->train_len) && n->length_count;
-    if (n->assumed) n->train_len = n->lengths[0];
+    n->assumed = !isfinite(first) && n->length_count;
+    n->train_len = several ? NAN : n->assumed ? n->lengths[0] : first;
+}
+
+/* Where runs were trained at several lengths, each group at its own. */
+static double train_len_of(const needles *n, const sia_gathered *g) {
+    for (size_t i = 0; !isfinite(n->train_len) && i < n->lines->count; i++) {
+        char label[SIA_LABEL];
+        const json_t *line = n->lines->list[i];
+        if (sia_line_is(line, "needle") && !strcmp(name_of(n, line, label), g->name))
+            return sia_line_number(line, "train_len");
+    }
+    return n->train_len;
 }
 
 static bool learnt(const needles *n, const sia_gathered *g) {
-    int at = sia_gathered_at(g, n->train_len);
+    int at = sia_gathered_at(g, train_len_of(n, g));
     return at >= 0 && g->mean[at] >= SIA_NEEDLE_LEARNT;
 }
 
@@ -90,7 +85,7 @@ static double highest(const needles *n, double length) {
 }
 
 static void table_row(sia_page *page, const needles *n, const sia_gathered *g) {
-    int trained = sia_gathered_at(g, n->train_len);
+    int trained = sia_gathered_at(g, train_len_of(n, g));
     bool ranked = learnt(n, g);
     sia_page_add(page, ranked ? "<tr><th scope=\"row\">" : "<tr class=\"muted\"><th scope=\"row\">");
     sia_page_escape(page, g->name);
@@ -119,10 +114,12 @@ static void table(sia_page *page, const needles *n) {
         page,
         "<p class=\"soft\">Needles found, percent, by length in tokens</p>\n<div class=\"scroll\"><table>"
         "<thead><tr><th scope=\"col\">Scheme</th>");
-    for (int i = 0; i < n->length_count; i++)
-        sia_page_printf(page,
-                        "<th class=\"n\" scope=\"col\">%.0f<i></i><small>%.4g\xc3\x97<i></i></small></th>",
-                        n->lengths[i], n->lengths[i] / n->train_len);
+    for (int i = 0; i < n->length_count; i++) {
+        sia_page_printf(page, "<th class=\"n\" scope=\"col\">%.0f<i></i>", n->lengths[i]);
+        if (isfinite(n->train_len))
+            sia_page_printf(page, "<small>%.4g\xc3\x97<i></i></small>", n->lengths[i] / n->train_len);
+        sia_page_add(page, "</th>");
+    }
     sia_page_add(page,
                  "<th class=\"n\" scope=\"col\">Seeds</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n");
     for (int i = 0; i < n->accuracy.count; i++) table_row(page, n, &n->accuracy.groups[i]);
@@ -223,9 +220,9 @@ static void heat_maps(sia_report *r, const needles *n) {
         const sia_gathered *g = &n->accuracy.groups[i];
         char title[SIA_LABEL + 40];
         fill_cells(cells, n, g->name);
-        (void)snprintf(title, sizeof title, "%s%s", g->name,
-                       learnt(n, g) || sia_gathered_at(g, n->train_len) < 0 ? ""
-                                                                            : ": not learnt at this budget");
+        (void)snprintf(
+            title, sizeof title, "%s%s", g->name,
+            learnt(n, g) || sia_gathered_at(g, train_len_of(n, g)) < 0 ? "" : ": not learnt at this budget");
         if (cells->rows && cells->columns) heat_map(&r->body, cells, title);
     }
     sia_page_add(&r->body, "</div>\n");
@@ -243,7 +240,8 @@ static void lead(sia_page *page, const needles *n) {
         const sia_gathered *g = &n->accuracy.groups[i];
         int at = sia_gathered_at(g, length);
         if (at < 0 || !learnt(n, g) || g->mean[at] != best) continue;
-        sia_page_printf(page, "; at %.0f tokens (%.4g\xc3\x97) ", length, length / n->train_len);
+        sia_page_printf(page, "; at %.0f tokens ", length);
+        if (isfinite(n->train_len)) sia_page_printf(page, "(%.4g\xc3\x97) ", length / n->train_len);
         sia_page_escape(page, g->name);
         sia_page_add(page, " finds the most of them, ");
         sia_page_number(page, 100 * best, 1);

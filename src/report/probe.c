@@ -11,18 +11,42 @@
 
 enum { PANELS = 64, DECADES = 12, HEADS = 256, ROWS_OPEN = 16 };
 
+/* ------------------------------------------------------------------------------------------------ names */
+
+typedef struct probes {
+    const sia_lines *lines;
+    bool by_model;      /* two models have the same scheme and seed: each is named by its path */
+    bool several_seeds; /* of one scheme: what is shown of single heads is not a mean over them */
+} probes;
+
+/* Of a curve, which is a mean over seeds. */
+static const char *name_of(const probes *p, const json_t *line, char name[SIA_LABEL]) {
+    if (!p->by_model) return sia_line_label(line, name);
+    (void)snprintf(name, SIA_LABEL, "%s", sia_line_text(line, "model"));
+    return name;
+}
+
+/* Of heads, which are those of one model. */
+static const char *head_name_of(const probes *p, const json_t *line, char name[SIA_LABEL]) {
+    char label[SIA_LABEL];
+    if (p->by_model || !p->several_seeds) return name_of(p, line, name);
+    (void)snprintf(name, SIA_LABEL, "%.100s, seed %.0f", sia_line_label(line, label),
+                   sia_line_number(line, "seed"));
+    return name;
+}
+
 /* ------------------------------------------------------------------------------------------------ context */
 
-static void context_figure(sia_report *r, const sia_lines *lines, const char *field, const char *title,
+static void context_figure(sia_report *r, const probes *p, const char *field, const char *title,
                            const char *label, const char *file) {
     sia_gather g = {0};
-    for (size_t i = 0; i < lines->count; i++) {
+    for (size_t i = 0; i < p->lines->count; i++) {
         char name[SIA_LABEL];
-        const json_t *line = lines->list[i];
+        const json_t *line = p->lines->list[i];
         if (!sia_line_is(line, "probe-context") || !isfinite(sia_line_number(line, field))) continue;
         double seed = sia_line_number(line, "seed");
-        sia_gather_add(&g, sia_line_label(line, name), sia_line_number(line, "length"),
-                       isfinite(seed) ? seed : 0, sia_line_number(line, field));
+        sia_gather_add(&g, name_of(p, line, name), sia_line_number(line, "length"), isfinite(seed) ? seed : 0,
+                       sia_line_number(line, field));
     }
     sia_gather_finish(&g);
     sia_figure figure = {
@@ -47,22 +71,23 @@ typedef struct mass {
     int head_count, decade_count;
 } mass;
 
-static bool mass_of(const json_t *line, const char *name) {
+static bool mass_of(const probes *p, const json_t *line, const char *name) {
     char label[SIA_LABEL];
-    return sia_line_is(line, "probe-mass") && strcmp(sia_line_label(line, label), name) == 0;
+    return sia_line_is(line, "probe-mass") && strcmp(head_name_of(p, line, label), name) == 0;
 }
 
-static void mass_fill(mass *m, const sia_lines *lines, const char *name, sia_data *data) {
+static void mass_fill(mass *m, const probes *p, const char *name, sia_data *data) {
+    const sia_lines *lines = p->lines;
     *m = (mass){0};
     for (size_t i = 0; i < lines->count; i++) {
-        if (!mass_of(lines->list[i], name)) continue;
+        if (!mass_of(p, lines->list[i], name)) continue;
         sia_list_add(m->heads, &m->head_count, HEADS, head_key(lines->list[i]));
         sia_list_add(m->decades, &m->decade_count, DECADES, sia_line_number(lines->list[i], "decade"));
     }
     for (int i = 0; i < m->head_count * m->decade_count; i++) m->values[i] = NAN;
     for (size_t i = 0; i < lines->count; i++) {
         const json_t *line = lines->list[i];
-        if (!mass_of(line, name)) continue;
+        if (!mass_of(p, line, name)) continue;
         int row = sia_list_find(m->heads, m->head_count, head_key(line));
         int column = sia_list_find(m->decades, m->decade_count, sia_line_number(line, "decade"));
         if (row < 0 || column < 0) continue;
@@ -89,7 +114,7 @@ static void mass_fill(mass *m, const sia_lines *lines, const char *name, sia_dat
     }
 }
 
-static void mass_maps(sia_report *r, const sia_lines *lines, const sia_gather *names) {
+static void mass_maps(sia_report *r, const probes *p, const sia_gather *names) {
     mass *m = malloc(sizeof *m);
     if (!m) {
         r->body.failed = true;
@@ -102,7 +127,7 @@ static void mass_maps(sia_report *r, const sia_lines *lines, const sia_gather *n
         "<div class=\"grid\">\n");
     for (int i = 0; i < names->count; i++) {
         sia_data data = {.heads = {"layer", "head", "decade", "mass"}, .columns = 4};
-        mass_fill(m, lines, names->groups[i].name, &data);
+        mass_fill(m, p, names->groups[i].name, &data);
         if (m->head_count && m->decade_count) {
             sia_html_figure_open(&r->body, names->groups[i].name, NULL);
             sia_svg_heat(&r->body, &(sia_heat){.title = names->groups[i].name,
@@ -126,15 +151,16 @@ static void mass_maps(sia_report *r, const sia_lines *lines, const sia_gather *n
 
 /* ------------------------------------------------------------------------------------------------ quantiles */
 
-/* One panel for scheme and layer; heads and with or without rotary are its series. */
-static void quantile_panel(sia_report *r, const sia_lines *lines, const char *scheme, double layer) {
+/* One panel for a model and a layer; heads and with or without rotary are its series. */
+static void quantile_panel(sia_report *r, const probes *of, const char *model, double layer) {
+    const sia_lines *lines = of->lines;
     sia_gather g = {0};
     for (size_t i = 0; i < lines->count; i++) {
         const json_t *line = lines->list[i], *pair;
         char label[SIA_LABEL], name[96];
         size_t p;
         if (!sia_line_is(line, "probe-logits") || sia_line_number(line, "layer") != layer) continue;
-        if (strcmp(sia_line_label(line, label), scheme) != 0) continue;
+        if (strcmp(head_name_of(of, line, label), model) != 0) continue;
         const json_t *rotary = json_object_get(line, "rotary");
         (void)snprintf(name, sizeof name, "head %.0f%s", sia_line_number(line, "head"),
                        !json_is_boolean(rotary) ? ""
@@ -148,7 +174,7 @@ static void quantile_panel(sia_report *r, const sia_lines *lines, const char *sc
     }
     sia_gather_finish(&g);
     char title[SIA_LABEL + 40];
-    (void)snprintf(title, sizeof title, "%s, layer %.0f", scheme, layer);
+    (void)snprintf(title, sizeof title, "%s, layer %.0f", model, layer);
     sia_series series[SIA_REPORT_NAMES];
     sia_data data = {.heads = {"series", "Gaussian quantile", "observed"}, .columns = 3};
     for (int i = 0; i < g.count && !g.failed; i++) {
@@ -181,7 +207,8 @@ static void quantile_panel(sia_report *r, const sia_lines *lines, const char *sc
     sia_gather_free(&g, &r->body);
 }
 
-static void quantile_panels(sia_report *r, const sia_lines *lines, const sia_gather *names) {
+static void quantile_panels(sia_report *r, const probes *p, const sia_gather *names) {
+    const sia_lines *lines = p->lines;
     double layers[PANELS];
     int count = 0, panels = 0;
     for (size_t i = 0; i < lines->count; i++)
@@ -193,17 +220,18 @@ static void quantile_panels(sia_report *r, const sia_lines *lines, const sia_gat
                  "are the same.</p>\n<div class=\"grid\">\n");
     for (int i = 0; i < names->count; i++)
         for (int l = 0; l < count && panels < PANELS; l++, panels++)
-            quantile_panel(r, lines, names->groups[i].name, layers[l]);
+            quantile_panel(r, p, names->groups[i].name, layers[l]);
     sia_page_add(&r->body, "</div>\n");
 }
 
-static void moments(sia_report *r, const sia_lines *lines) {
+static void moments(sia_report *r, const probes *p) {
+    const sia_lines *lines = p->lines;
     sia_data data = {.heads = {"scheme", "layer", "head", "rotary", "mean", "variance"}, .columns = 6};
     for (size_t i = 0; i < lines->count; i++) {
         const json_t *line = lines->list[i], *rotary = json_object_get(line, "rotary");
         char label[SIA_LABEL];
         if (!sia_line_is(line, "probe-logits")) continue;
-        sia_data_text(&data, sia_line_label(line, label));
+        sia_data_text(&data, head_name_of(p, line, label));
         sia_data_number(&data, sia_line_number(line, "layer"));
         sia_data_number(&data, sia_line_number(line, "head"));
         sia_data_text(&data, json_is_true(rotary) ? "yes" : json_is_false(rotary) ? "no" : "");
@@ -218,30 +246,36 @@ static void moments(sia_report *r, const sia_lines *lines) {
 /* ------------------------------------------------------------------------------------------------ the section */
 
 /* The names in the lines of a kind, in the order of their styles. */
-static void find_names(sia_gather *g, const sia_lines *lines, const char *kind) {
+static void find_names(sia_gather *g, const probes *p, const char *kind) {
     *g = (sia_gather){0};
-    for (size_t i = 0; i < lines->count; i++) {
+    for (size_t i = 0; i < p->lines->count; i++) {
         char label[SIA_LABEL];
-        if (sia_line_is(lines->list[i], kind))
-            sia_gather_add(g, sia_line_label(lines->list[i], label), 0, 0, 0);
+        if (sia_line_is(p->lines->list[i], kind))
+            sia_gather_add(g, head_name_of(p, p->lines->list[i], label), 0, 0, 0);
     }
     sia_gather_finish(g);
 }
 
 void sia_section_probe(sia_report *r, const sia_lines *lines) {
     sia_gather names;
+    probes p = {.lines = lines};
+    bool *failed = &r->body.failed;
+    p.by_model = sia_lines_twins(lines, "probe-context", "model", failed) ||
+                 sia_lines_twins(lines, "probe-logits", "model", failed);
+    p.several_seeds =
+        sia_lines_seeds(lines, "probe-mass", failed) || sia_lines_seeds(lines, "probe-logits", failed);
     sia_report_section(r, "Inside the trained models");
-    context_figure(r, lines, "entropy", "Entropy of attention against context", "entropy, nats",
+    context_figure(r, &p, "entropy", "Entropy of attention against context", "entropy, nats",
                    "probe-entropy.csv");
-    context_figure(r, lines, "last100", "Attention to the last 100 tokens", "share of attention",
+    context_figure(r, &p, "last100", "Attention to the last 100 tokens", "share of attention",
                    "probe-last100.csv");
-    find_names(&names, lines, "probe-mass");
-    if (names.count) mass_maps(r, lines, &names);
+    find_names(&names, &p, "probe-mass");
+    if (names.count) mass_maps(r, &p, &names);
     sia_gather_free(&names, &r->body);
-    find_names(&names, lines, "probe-logits");
+    find_names(&names, &p, "probe-logits");
     if (names.count) {
-        quantile_panels(r, lines, &names);
-        moments(r, lines);
+        quantile_panels(r, &p, &names);
+        moments(r, &p);
     }
     sia_gather_free(&names, &r->body);
 }

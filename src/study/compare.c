@@ -22,7 +22,7 @@
 #include "study/compare_plan.h"
 #include "train/model_file.h"
 
-enum { STUDY_MOST = 1 << 20, LOG_MOST = 1 << 28 };
+enum { STUDY_MOST = 1 << 20 };
 
 typedef struct study {
     const sia_compare_job *job;
@@ -52,11 +52,19 @@ static json_t *budget_json(const study *s) {
     return json;
 }
 
-/* The data must be long enough for the longest of the variants. */
+static void at_least(int64_t *number, int64_t least) {
+    if (*number < least) *number = least;
+}
+
+/* The text must be enough for the largest of the variants, whatever is swept. */
 static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err) {
+    sia_training_settings *t = &settings->training;
     for (int64_t i = 0; i < s->plan.count; i++) {
-        int64_t train_len = s->plan.parts[i].settings.model.train_len;
-        if (train_len > settings->model.train_len) settings->model.train_len = train_len;
+        const sia_settings *part = &s->plan.parts[i].settings;
+        at_least(&settings->model.train_len, part->model.train_len);
+        at_least(&t->steps, part->training.steps);
+        at_least(&t->batch, part->training.batch);
+        at_least(&t->eval_windows, part->training.eval_windows);
     }
     return sia_train_data_prepare(&s->data, s->job->source, s->job->folder, settings, err);
 }
@@ -98,24 +106,32 @@ static int64_t longest_of(const sia_settings *s) {
     return (most ? most : 1) * s->model.train_len;
 }
 
+/* The windows of a part: those of the longest, so that all are judged by the same tokens, where its own lengths divide
+ * them. */
+static int64_t windows_length(const study *s, const sia_settings *part) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < s->plan.count; i++) at_least(&longest, longest_of(&s->plan.parts[i].settings));
+    for (int i = 0; part->training.multiples[i]; i++)
+        if (longest % (part->training.multiples[i] * part->model.train_len) != 0) return longest_of(part);
+    return longest;
+}
+
 /* Every part follows the text, and the text has windows for each: known before the first is trained. */
 static sia_status fit_parts(study *s, sia_error *err) {
     sia_status status = SIA_OK;
-    const sia_settings *longest = &s->plan.parts[0].settings;
-    if (!longest->training.multiples[0])
+    if (!s->plan.parts[0].settings.training.multiples[0])
         return sia_fail(err, SIA_ARGUMENT, "multiples: want a length to compare at");
     if (!s->data.val)
         return sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
     for (int64_t i = 0; !status && i < s->plan.count; i++) {
         sia_settings *settings = &s->plan.parts[i].settings;
         status = sia_train_fit_vocabulary(settings, s->job->source, s->data.train, err);
-        if (longest_of(settings) > longest_of(longest)) longest = settings;
+        sia_windows *windows = NULL;
+        if (!status)
+            status = sia_windows_create(&windows, s->data.val, windows_length(s, settings),
+                                        settings->training.eval_windows, err);
+        sia_windows_destroy(windows);
     }
-    if (status) return status;
-    sia_windows *windows;
-    status =
-        sia_windows_create(&windows, s->data.val, longest_of(longest), longest->training.eval_windows, err);
-    if (!status) sia_windows_destroy(windows);
     return status;
 }
 
@@ -246,7 +262,8 @@ static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, 
                             .scheme = scheme,
                             .progress = evaluation_progress,
                             .progress_context = w,
-                            .by_position = multiples[i] * train_len == longest ? by_position : NULL};
+                            .by_position =
+                                multiples[i] * train_len == longest_of(&w->p->settings) ? by_position : NULL};
         sia_status status = sia_validate(m, &v, &result, err);
         if (status) return status;
         r->losses[i] = result.loss;
@@ -302,18 +319,19 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
                             .train_len = settings->model.train_len,
                             .multiples = settings->training.multiples,
                             .seconds = seconds};
-    double *by_position = sia_alloc((size_t)longest, sizeof *by_position);
+    int64_t own = longest_of(settings); /* the windows may be longer */
+    double *by_position = sia_alloc((size_t)own, sizeof *by_position);
     sia_model *m = NULL;
     sia_status status =
-        by_position ? SIA_OK : sia_fail_memory(err, (size_t)longest * sizeof *by_position, "evaluation");
+        by_position ? SIA_OK : sia_fail_memory(err, (size_t)own * sizeof *by_position, "evaluation");
     if (!status) status = sia_model_load(&m, folder, w->s->inner_threads, NULL, err);
     if (!status) status = evaluate_lengths(w, m, scheme, windows, longest, &r, by_position, err);
     if (!status) {
         r.parameters = sia_model_size(m);
         int64_t tokens = settings->training.steps * settings->training.batch * settings->model.train_len;
-        json_t *position = json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", scheme,
-                                     "seed", (json_int_t)r.seed, "length", (json_int_t)longest, "bins",
-                                     position_bins(by_position, longest));
+        json_t *position =
+            json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", scheme, "seed",
+                      (json_int_t)r.seed, "length", (json_int_t)own, "bins", position_bins(by_position, own));
         if (*r.variant) sia_json_set(&position, "variant", sia_json_text(r.variant));
         pthread_mutex_lock(&w->s->lock);
         /* The result comes last: where it is, all of the evaluation is. */
@@ -329,15 +347,14 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
 
 /* Lines of the run's metrics go to compare.jsonl, about 50 of them, with the name of the scheme. */
 static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
-    char *path = sia_path_join(folder, "metrics.jsonl"), *text = NULL;
-    size_t bytes = 0;
-    sia_status status =
-        path ? sia_file_read(path, LOG_MOST, &text, &bytes, err) : sia_fail_memory(err, 64, "path");
+    char *path = sia_path_join(folder, "metrics.jsonl");
+    sia_map map = {0}; /* a long run has a long log */
+    sia_status status = path ? sia_map_open(&map, path, err) : sia_fail_memory(err, 64, "path");
     int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
     double smoothed = 0;
-    for (const char *at = text; !status && at && at < text + bytes;) {
+    for (const char *at = map.bytes; !status && at && at < map.bytes + map.size;) {
         json_t *json;
-        status = sia_json_next_line(&json, &at, text + bytes, path, err);
+        status = sia_json_next_line(&json, &at, map.bytes + map.size, path, err);
         const json_t *loss = json_object_get(json, "loss");
         json_t *validation = json_object_get(json, "validation");
         int64_t step = json_integer_value(json_object_get(json, "step"));
@@ -370,7 +387,7 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         json_decref(json);
     }
     free(path);
-    free(text);
+    sia_map_close(&map);
     return status;
 }
 
@@ -398,7 +415,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     double seconds = w->whole ? sia_seconds() - started : 0;
     if (status) return status;
     sia_windows *windows;
-    int64_t longest = longest_of(settings);
+    int64_t longest = windows_length(w->s, settings);
     status = sia_windows_create(&windows, w->s->data.val, longest, settings->training.eval_windows, err);
     if (status) return status;
     bool curve = sia_finished_training(&w->s->finished, settings->model.scheme, w->p->variant, w->p->seed);
@@ -502,6 +519,7 @@ static sia_status open_study(study *s, sia_error *err) {
     status = sia_comm_agree(s->comm, status, err);
     if (!status && !first) status = open_folder(s, err);
     if (!status) status = sia_finished_read(&s->finished, &s->plan, s->job->folder, err);
+    if (!status) status = sia_finished_check_names(&s->finished, &s->plan, err);
     if (!status && first) status = sia_finished_drop_rest(&s->finished, s->job->folder, err);
     status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_corpus_same(s->comm, "text to train on", s->data.train, err);

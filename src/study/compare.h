@@ -42,6 +42,9 @@ typedef struct sia_compare_event {
 /* Called by one thread at a time. Not 0: stop. */
 typedef int sia_compare_hook(void *context, const sia_compare_event *event);
 
+/* Schemes, times values of a sweep, in the lines of a study: as many as a report shows. */
+enum { SIA_COMPARE_NAMES = 64 };
+
 typedef struct sia_compare_job {
     const char *folder;
     const sia_settings *settings; /* the scheme and the seed are set by the study */

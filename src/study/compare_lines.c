@@ -97,6 +97,36 @@ sia_status sia_finished_take(sia_finished *f, const sia_plan *plan, json_t *line
     return json_object_set(f->trainings, key, line) ? sia_fail_memory(err, KEY, "results") : SIA_OK;
 }
 
+sia_status sia_finished_check_names(const sia_finished *f, const sia_plan *plan, sia_error *err) {
+    json_t *names = json_object(), *line;
+    const char *ignored;
+    char key[KEY];
+    bool failed = !names;
+    for (int64_t i = 0; i < plan->count; i++)
+        for (int j = 0; j < plan->parts[i].scheme_count; j++) {
+            make_key(key, plan->parts[i].schemes[j], plan->parts[i].variant, 0);
+            failed = failed || json_object_set_new(names, key, json_null());
+        }
+    size_t planned = json_object_size(names);
+    json_object_foreach(f->results, ignored, line) {
+        about a = about_line(line);
+        make_key(key, a.scheme, a.variant, 0);
+        failed = failed || json_object_set_new(names, key, json_null());
+    }
+    size_t all = json_object_size(names);
+    json_decref(names);
+    if (failed) return sia_fail_memory(err, KEY, "names");
+    if (all <= SIA_COMPARE_NAMES) return SIA_OK;
+    if (all == planned)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "%zu schemes and values together: want %d at most, as a report can show", all,
+                        SIA_COMPARE_NAMES);
+    return sia_fail(err, SIA_ARGUMENT,
+                    "%zu schemes and values together with those that the study has: want %d at most, as a "
+                    "report can show: name another folder",
+                    all, SIA_COMPARE_NAMES);
+}
+
 /* ------------------------------------------------------------------------------------------------ the file */
 
 /* All of compare.jsonl; *text is NULL where there is none. */

@@ -127,10 +127,17 @@ static sia_status load_file(sia_model **m, const char *path, int threads, sia_lo
  * that it is in. */
 static char *home_of_file(const char *path) {
     char *folder = sia_path_above(path);
+    char *whole = folder ? realpath(folder, NULL) : NULL; /* "." has a name, too */
     size_t length;
-    if (!folder || sia_checkpoint_step_of(sia_path_last(folder, &length)) < 0) return folder;
-    char *run = sia_path_above(folder);
+    if (!whole || sia_checkpoint_step_of(sia_path_last(whole, &length)) < 0) {
+        free(whole);
+        return folder;
+    }
+    /* As it was named, where that tells. */
+    bool named = sia_checkpoint_step_of(sia_path_last(folder, &length)) >= 0;
+    char *run = sia_path_above(named ? folder : whole);
     free(folder);
+    free(whole);
     return run;
 }
 

@@ -82,6 +82,7 @@ sia_status sia_settings_preset(sia_settings *s, const char *preset, sia_error *e
         t->eval_every = t->save_every = 125;
         t->eval_windows = 152; /* of 65,536: the 10 M tokens of the paper */
         if (!strcmp(preset, "paper-304m")) {
+            t->batch = 224; /* 10 B tokens in all */
             t->steps = 10900;
             t->schedule = SIA_SCHEDULE_COSINE;
             t->matrix_rate *= 768.0 / 1024;
@@ -173,7 +174,7 @@ static sia_status read_training(sia_training_settings *t, json_t *object, const 
 }
 
 sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, sia_error *err) {
-    static const char *const parts[] = {"model", "training", "data", "version", "command", "note", NULL};
+    static const char *const parts[] = {"model", "training", "data", "version", "command", "from", "note", NULL};
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: not a JSON object", name);
     const char *key;
     json_t *value;

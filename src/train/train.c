@@ -59,11 +59,17 @@ static int tell(state *s, sia_train_event event) {
 
 /* ------------------------------------------------------------------------------------------------ config.json */
 
+/* config.json, whole. */
+static sia_status config_json(const char *folder, json_t **json, char **path, sia_error *err) {
+    *json = NULL;
+    *path = sia_path_join(folder, "config.json");
+    return *path ? sia_json_read(json, *path, CONFIG_MOST, err) : sia_fail_memory(err, 16, "path");
+}
+
 sia_status sia_train_config_read(const char *folder, sia_settings *settings, json_t **data, sia_error *err) {
-    char *path = sia_path_join(folder, "config.json");
-    json_t *json = NULL;
-    sia_status status =
-        path ? sia_json_read(&json, path, CONFIG_MOST, err) : sia_fail_memory(err, 16, "path");
+    char *path;
+    json_t *json;
+    sia_status status = config_json(folder, &json, &path, err);
     *settings = (sia_settings){0};
     if (!status) status = sia_settings_read(settings, json, path, err);
     if (!status) status = sia_settings_complete(settings, err);
@@ -85,6 +91,7 @@ static sia_status config_write(const state *s, sia_error *err) {
     json_t *json = whole_config(s);
     sia_json_set(&json, "version", json_string(sia_version()));
     if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
+    if (s->job->initial) sia_json_set(&json, "from", sia_json_text(s->job->initial));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     char *path = sia_path_join(s->job->folder, "config.json");
     json_decref(json);
@@ -95,10 +102,28 @@ static sia_status config_write(const state *s, sia_error *err) {
     return status;
 }
 
+/* A run that was begun has its weights: other ones that are named now would not be looked at. */
+static sia_status same_beginning(const state *s, sia_error *err) {
+    json_t *json;
+    char *path;
+    const char *now = s->job->initial;
+    if (!now) return SIA_OK;
+    sia_status status = config_json(s->job->folder, &json, &path, err);
+    const char *then = json_string_value(json_object_get(json, "from"));
+    if (!status && !then)
+        status = sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun without: leave it out", now);
+    else if (!status && strcmp(then, now) != 0)
+        status = sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun from %s: leave it out", now, then);
+    json_decref(json);
+    free(path);
+    return status;
+}
+
 /* A run goes on under the settings that it was begun with. */
 static sia_status same_settings(const state *s, sia_error *err) {
     sia_settings found;
     sia_status status = sia_train_config_read(s->job->folder, &found, NULL, err);
+    if (!status) status = same_beginning(s, err);
     if (status) return status;
     json_t *a = sia_settings_json(&found), *b = sia_settings_json(&s->settings);
     bool made = a && b, same = made && json_equal(a, b);

@@ -301,12 +301,19 @@ static const command_case refusals[] = {
      "--width 16 --heads 2 --train-len 16 --batch 2 --steps 1 --lengths 1x && grep -c '\"from\": "
      "\"b?d.txt\"' bytes/config.json",
      0, "1"},
-    /* A kill before the first line leaves a checkpoint without a log; --from is for the beginning. */
+    /* A kill before the first line leaves a checkpoint without a log; --from is for the beginning, and named again it is
+     * the same. */
     {"cp -r whole nolog && rm nolog/metrics.jsonl && $SIA train --quiet --resume --out nolog && grep -c "
      "validation "
      "nolog/metrics.jsonl",
      0, "1"},
-    {"$SIA train --quiet --resume --out whole --from absent && echo done", 0, "done"},
+    {"$SIA train --quiet --resume --out whole --from absent", 2,
+     "--from absent: the run was begun without: leave it out"},
+    {"$SIA train --quiet --out tuned --from whole --config whole/config.json --steps 2 --warmup 1 --cooldown "
+     "0 "
+     "$PWD/whole/data && $SIA train --quiet --resume --out tuned --from whole && "
+     "$SIA train --quiet --resume --out tuned && $SIA train --quiet --resume --out tuned --from nolog",
+     2, "--from nolog: the run was begun from whole: leave it out"},
     {"cp -r whole later && sed -i 's/\"steps\": 60/\"steps\": 50/' later/config.json && "
      "$SIA train --quiet --resume --out later",
      1, "later: the checkpoint is of step 60 of 50"},
