@@ -263,6 +263,10 @@ static int run(const cli_args *args) {
     if (!code) code = parse_schemes(args, room, sizeof room, schemes, &job.scheme_count);
     if (!code && cli_given(args, "sweep")) code = parse_sweep(args, cli_text(args, "sweep"), sweep, &job);
     if (code) return code;
+    int names = job.scheme_count * (job.sweep_count ? job.sweep_count : 1);
+    if (names > SIA_COMPARE_NAMES)
+        return cli_usage(args, "%d schemes and values together: want %d at most, as a report can show", names,
+                         SIA_COMPARE_NAMES);
     table *t = calloc(1, sizeof *t);
     if (!t) {
         (void)sia_fail_memory(&err, sizeof *t, "table");

@@ -54,6 +54,17 @@ static void gradients(void **state) {
         }
 }
 
+/* LogN's s may be 0, where the factor of a row is 0 whatever else is in it. */
+static void gradient_at_no_scale(void **state) {
+    (void)state;
+    sia_attention_config longer = {.train_len = 4, .eval_len = 32};
+    problem p = problem_create("logn+yarn", (shape){2, 1, 16, {.q_len = 9, .k_len = 9}}, &longer, 22, 1);
+    for (int64_t i = 0; i < p.s.count; i++) p.s.d[i] = 0;
+    problem_oracle(&p, true);
+    assert_true(difference(&p, p.s.d, &p.d_s, 1) < 1e-8);
+    problem_destroy(&p);
+}
+
 /* Rows whose result needs no oracle: one key, equal keys, two keys with a known logit. */
 static void by_hand(void **state) {
     (void)state;
@@ -69,6 +80,7 @@ static void by_hand(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(by_hand)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(gradient_at_no_scale),
+                                       cmocka_unit_test(by_hand)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

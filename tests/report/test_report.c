@@ -305,6 +305,101 @@ static void needles(void **state) {
     free(page);
 }
 
+/* Each run is judged at the length that it was trained at. */
+static void needles_of_two_lengths(void **state) {
+    (void)state;
+    char path[300];
+    put(in_folder("two-lengths", path), "needle.jsonl",
+        "{\"kind\":\"needle\",\"run\":\"a\",\"scheme\":\"rope\",\"seed\":0,\"length\":64,\"train_len\":64,"
+        "\"count\":10,\"right\":9}\n"
+        "{\"kind\":\"needle\",\"run\":\"a\",\"scheme\":\"rope\",\"seed\":0,\"length\":256,\"train_len\":64,"
+        "\"count\":10,\"right\":1}\n"
+        "{\"kind\":\"needle\",\"run\":\"b\",\"scheme\":\"si+prope\",\"seed\":0,\"length\":128,\"train_len\":"
+        "128,"
+        "\"count\":10,\"right\":8}\n"
+        "{\"kind\":\"needle\",\"run\":\"b\",\"scheme\":\"si+prope\",\"seed\":0,\"length\":256,\"train_len\":"
+        "128,"
+        "\"count\":10,\"right\":7}\n"
+        "{\"kind\":\"needle\",\"run\":\"c\",\"scheme\":\"nope\",\"seed\":0,\"length\":128,\"train_len\":128,"
+        "\"count\":10,\"right\":2}\n");
+    char *page = page_of(path);
+    says(page,
+         "Needles: 2 of 3 schemes learnt the task; at 256 tokens si+prope finds the most of them, 70.0 %");
+    says(page, "not learnt at this budget");
+    says_not(page, "not measured at 1");
+    says_not(page, "\xc3\x97<i>"); /* no column is a multiple for all */
+    free(page);
+}
+
+/* A sweep of the training length, and one with a 0; two schemes of one training. */
+static void sweeps(void **state) {
+    (void)state;
+    char path[300];
+    put(in_folder("sweep-length", path), "compare.jsonl",
+        "{\"kind\":\"study\",\"train_len\":32}\n"
+        "{\"kind\":\"result\",\"scheme\":\"rope\",\"variant\":\"train_len=32\",\"seed\":0,\"train_len\":32,"
+        "\"loss\":{\"32\":5,\"128\":6}}\n"
+        "{\"kind\":\"position\",\"scheme\":\"rope\",\"variant\":\"train_len=128\",\"seed\":0,\"length\":128,"
+        "\"bins\":[{\"from\":0,\"to\":8,\"loss\":5},{\"from\":8,\"to\":16,\"loss\":4}]}\n"
+        "{\"kind\":\"result\",\"scheme\":\"rope\",\"variant\":\"train_len=128\",\"seed\":0,\"train_len\":128,"
+        "\"loss\":{\"128\":4,\"512\":5}}\n");
+    char *page = page_of(path);
+    says_not(page, "trained at 32");
+    says_not(page, "Training ended at");
+    says_not(page, "\xc3\x97</small>");
+    says_not(page, "(4\xc3\x97)");
+    says(page, "Loss against train_len");
+    free(page);
+    put(in_folder("sweep-zero", path), "compare.jsonl",
+        "{\"kind\":\"result\",\"scheme\":\"rope\",\"variant\":\"decay=0\",\"seed\":0,\"loss\":{\"32\":5}}\n"
+        "{\"kind\":\"result\",\"scheme\":\"rope\",\"variant\":\"decay=1\",\"seed\":0,\"loss\":{\"32\":4.875}}"
+        "\n");
+    page = page_of(path);
+    says(page, "Loss against decay");
+    says(page, "<td>rope at 32</td><td class=\"n\">0</td><td class=\"n\">5</td>");
+    free(page);
+    put(in_folder("tie", path), "compare.jsonl",
+        "{\"kind\":\"study\",\"train_len\":32}\n"
+        "{\"kind\":\"result\",\"scheme\":\"logn+rope\",\"seed\":0,\"loss\":{\"32\":5}}\n"
+        "{\"kind\":\"result\",\"scheme\":\"logn+ntk\",\"seed\":0,\"loss\":{\"32\":5}}\n");
+    page = page_of(path);
+    says_not(page, "stands in its order");
+    free(page);
+}
+
+/* Two models of one scheme and seed, and one scheme of two seeds, stay apart. */
+static void probes(void **state) {
+    (void)state;
+    char path[300], text[2048] = "";
+    for (int model = 0; model < 2; model++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used,
+                       "{\"kind\":\"probe-context\",\"scheme\":\"rope\",\"seed\":0,\"length\":64,\"entropy\":"
+                       "%d.5,\"model\":"
+                       "\"p%d\"}\n"
+                       "{\"kind\":\"probe-logits\",\"scheme\":\"rope\",\"seed\":0,\"layer\":0,\"head\":0,"
+                       "\"rotary\":true,"
+                       "\"mean\":0,\"variance\":1,\"qq\":[[-1,%d],[1,2]],\"model\":\"p%d\"}\n",
+                       model + 1, model, -model, model);
+    }
+    put(in_folder("probes", path), "probe.jsonl", text);
+    char *page = page_of(path);
+    says(page, "1.5");
+    says(page, "2.5");
+    says(page, "p0, layer 0");
+    says(page, "p1, layer 0");
+    free(page);
+    put(in_folder("probe-seeds", path), "probe.jsonl",
+        "{\"kind\":\"probe-logits\",\"scheme\":\"rope\",\"seed\":3,\"layer\":0,\"head\":0,\"rotary\":true,"
+        "\"mean\":0,\"variance\":1,\"qq\":[[-1,-1],[1,1]],\"model\":\"a\"}\n"
+        "{\"kind\":\"probe-logits\",\"scheme\":\"rope\",\"seed\":4,\"layer\":0,\"head\":0,\"rotary\":true,"
+        "\"mean\":0,\"variance\":1,\"qq\":[[-1,-2],[1,2]],\"model\":\"b\"}\n");
+    page = page_of(path);
+    says(page, "rope, seed 3, layer 0");
+    says(page, "rope, seed 4, layer 0");
+    free(page);
+}
+
 static void means(void **state) {
     (void)state;
     sia_gather g = {0};
@@ -510,13 +605,23 @@ static void missing_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample_pages),   cmocka_unit_test(order_and_marks),
-        cmocka_unit_test(control),        cmocka_unit_test(needles),
-        cmocka_unit_test(means),          cmocka_unit_test(hostile_names),
-        cmocka_unit_test(bad_input),      cmocka_unit_test(number_of_folders),
-        cmocka_unit_test(too_many_names), cmocka_unit_test(commands),
-        cmocka_unit_test(missing_values), cmocka_unit_test(uneven_studies),
-        cmocka_unit_test(reversed_order), cmocka_unit_test(two_runs),
+        cmocka_unit_test(sample_pages),
+        cmocka_unit_test(order_and_marks),
+        cmocka_unit_test(control),
+        cmocka_unit_test(needles),
+        cmocka_unit_test(needles_of_two_lengths),
+        cmocka_unit_test(sweeps),
+        cmocka_unit_test(probes),
+        cmocka_unit_test(means),
+        cmocka_unit_test(hostile_names),
+        cmocka_unit_test(bad_input),
+        cmocka_unit_test(number_of_folders),
+        cmocka_unit_test(too_many_names),
+        cmocka_unit_test(commands),
+        cmocka_unit_test(missing_values),
+        cmocka_unit_test(uneven_studies),
+        cmocka_unit_test(reversed_order),
+        cmocka_unit_test(two_runs),
         cmocka_unit_test(large_setting),
     };
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);

@@ -318,6 +318,12 @@ static void command_lines(void **state) {
          "'\"train_len\":1024,\"loss\":{\"1024\":[0-9.]*,"
          "\"4096\":' t/compare.jsonl",
          0, "\"val_documents\": 2\n1\n"},
+        /* And for the most steps: all variants read less of it than once. */
+        {"$SIA compare --out u --quiet --json --schemes rope --sweep steps=1,400 --layers 1 --width 16 "
+         "--heads 2 "
+         "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
+         0, "\"error\": null"}, /* one seed has none */
+        {"tail -n 1 u/runs/rope-steps=400-seed0/metrics.jsonl | grep -c '\"epoch\":0\\.[0-9]'", 0, "1\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
