@@ -136,9 +136,10 @@ const cli_command command_data_pack = {
         "  sia data generate --documents 100 | sia data pack --tokenizer tokenizer.json --out made -\n",
     .operands = "FILES...",
     .options = options,
-    .notes = "FILES are text files, folders (all text files in them, in the order of their names; names that "
+    .notes = "FILES are text files, folders (all files in them, in the order of their names; names that "
              "start with\n"
-             "a dot are left out) or - for stdin. A document is what stands between lines that hold a form "
+             "a dot are left out; an empty or a binary one is an error without --skip-unusable) or - for "
+             "stdin. A document is what stands between lines that hold a form "
              "feed alone, or\n"
              "a whole file; an end-of-text token goes before each. The folder gets train_*.bin, val_*.bin, "
              "tokenizer.json\n"

@@ -210,10 +210,8 @@ static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) 
     if (status) return status;
     j->eval.longest = sia_lengths_longest(&j->lengths);
     int64_t windows = cli_int(j->args, "windows");
-    if (cli_flag(j->args, "join"))
-        status = sia_windows_join(&j->windows, j->text.corpus, j->eval.longest, windows, err);
-    else
-        status = sia_windows_create(&j->windows, j->text.corpus, j->eval.longest, windows, err);
+    status = sia_windows_make(&j->windows, j->text.corpus, j->eval.longest, windows,
+                              cli_flag(j->args, "join"), err);
     j->eval.windows = j->windows;
     return status;
 }

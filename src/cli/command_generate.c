@@ -128,8 +128,8 @@ static sia_status fit_scheme(const cli_model *model, const char *name, sia_text 
     if (status) return status;
     uint32_t *ids = sia_alloc(prompt.size + 1, sizeof *ids);
     if (!ids) return sia_fail_memory(err, (prompt.size + 1) * sizeof *ids, "prompt");
-    status = sia_tokenizer_encode(model->tokenizer, prompt.bytes ? prompt.bytes : "", prompt.size,
-                                             ids, &count, err);
+    status = sia_tokenizer_encode(model->tokenizer, prompt.bytes ? prompt.bytes : "", prompt.size, ids,
+                                  &count, err);
     sia_free(ids);
     if (!status) status = sia_model_set_scheme(model->m, name, (int64_t)count + 1 + tokens, err);
     return status;
@@ -209,8 +209,8 @@ static const cli_option options[] = {
     {"stop", CLI_TEXT, "TEXT", NULL, "end before this text", 0, 0},
     {"ignore-end", CLI_FLAG, NULL, NULL, "never end the document: end-of-text is not drawn", 0, 0},
     {"cache", CLI_TEXT, "f32|f16|int8", "f32", "the type of the KV cache", 0, 0},
-    {"scheme", CLI_TEXT, "SCHEME", NULL, "rope+ntk or rope+yarn for a model that was trained with rope [the model's]",
-     0, 0},
+    {"scheme", CLI_TEXT, "SCHEME", NULL,
+     "rope+ntk or rope+yarn for a model that was trained with rope [the model's]", 0, 0},
     {"tokenizer", CLI_TEXT, "PATH", NULL, "a tokenizer.json [the run's]", 0, 0},
     {"threads", CLI_INT, "N", "0", "0: all processors; the text does not depend on it", 0, SIA_MAX_THREADS},
     {"json", CLI_FLAG, NULL, NULL, "text, counts and speeds as one JSON object on stdout", 0, 0},

@@ -26,9 +26,10 @@ static const struct {
                 "have them. Unset, the best ones are taken; 'sia info' names them."},
     {"NO_COLOR", "If set and not empty, the progress line has no colour."},
     {"TERM", "If it is dumb or unset, the progress line has no colour."},
-    {"PMIX_RANK",
-     "Set by mpirun or srun, as are OMPI_COMM_WORLD_SIZE, PMI_SIZE and SLURM_STEP_NUM_TASKS: where one of "
-     "them is, the program starts MPI and is one rank of several."},
+    {"PMIX_RANK", "Set by mpirun or srun, as are OMPI_COMM_WORLD_RANK and _SIZE, PMI_SIZE, SLURM_PROCID and "
+                  "SLURM_STEP_NUM_TASKS: where they are, train, eval, compare, needle and bench train start "
+                  "MPI and are one "
+                  "rank of several. Other commands do not look at them."},
     {"PMI_RANK", "The same, set by other launchers."},
 };
 
@@ -75,8 +76,10 @@ static void put_text(FILE *page, const char *text) { put_letters(page, text, (in
 
 /* A sentence of the tables, which have neither a capital nor a full stop where a line is short. */
 static void put_sentence(FILE *page, const char *text) {
-    size_t length = strlen(text);
-    char first = (char)toupper((unsigned char)text[0]);
+    size_t length = strlen(text), word = strcspn(text, " ");
+    /* "rope+ntk or ..", "si: .." begin with a name. */
+    bool name = memchr(text, '+', word) || (word && text[word - 1] == ':');
+    char first = name ? text[0] : (char)toupper((unsigned char)text[0]);
     put_letters(page, &first, length ? 1 : 0);
     put_text(page, length ? text + 1 : text);
     if (length && !strchr(".!?:", text[length - 1])) fputc('.', page);

@@ -38,7 +38,7 @@
 
 #define CLI_TRAINING_OPTIONS                                                                                                               \
     {"steps", CLI_INT, "N", NULL, "steps of training [2000, tiny 500, paper 4578, 10900]", 1, 1e9},                                        \
-    {"batch", CLI_INT, "N", NULL, "sequences of a step [8, paper 128]", 1, 1e6},                                                           \
+    {"batch", CLI_INT, "N", NULL, "sequences of a step [8, paper 128, 224]", 1, 1e6},                                                           \
     {"micro-batch", CLI_INT, "N", NULL, "of them in memory at a time [all, paper 1]", 1, 1e6},                                             \
     {"embedding-rate", CLI_REAL, "X", NULL, "Adam's rate for the embedding [0.3]", 0, 1e3},                                                \
     {"matrix-rate", CLI_REAL, "X", NULL, "Muon's rate for matrices [0.02, paper-304m 0.015]", 0, 1e3},                                     \
@@ -61,6 +61,7 @@
     {"save-every", CLI_INT, "N", NULL, "steps from one checkpoint to the next, 0: at the end [500, paper 125]", 0, 1e9},                   \
     {"keep", CLI_INT, "N", NULL, "checkpoints that are kept, 0: all [2]", 0, 1e6},                                                         \
     {"eval-windows", CLI_INT, "N", NULL, "windows of the longest length to validate on [32, paper 152]", 1, 1e6},                          \
+    {"join", CLI_FLAG, NULL, NULL, "validation: windows may run from one document into the next [paper: yes]", 0, 0},          \
     {"lengths", CLI_TEXT, "LIST", NULL, "of validation, in training lengths [1x,4x,16x]", 0, 0}
 
 #define CLI_DATA_OPTIONS                                                         \

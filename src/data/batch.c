@@ -142,8 +142,9 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
     return SIA_OK;
 }
 
-sia_status sia_windows_join(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count,
+sia_status sia_windows_make(sia_windows **out, const sia_corpus *c, int64_t length, int64_t count, bool join,
                             sia_error *err) {
+    if (!join) return sia_windows_create(out, c, length, count, err);
     *out = NULL;
     if (length < 1 || count < 0)
         return sia_fail(err, SIA_ARGUMENT, "%lld windows of %lld tokens", (long long)count,

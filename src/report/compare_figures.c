@@ -165,7 +165,8 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     if (several) {
         char title[64];
         (void)snprintf(title, sizeof title, "Loss against %s", name);
-        sia_figure figure = {.title = title, .x = {.label = name, .log = positive}, .y = {.label = loss_label}};
+        sia_figure figure = {
+            .title = title, .x = {.label = name, .log = positive}, .y = {.label = loss_label}};
         const char *const names[] = {"scheme and length", name, "loss", "standard error", "seeds"};
         sia_gather_figure(&r->body, &g, figure, "One line for each length at evaluation.", names,
                           "sweep.csv");

@@ -17,6 +17,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "data/windows.h"
 #include "model/validation.h"
 #include "study/compare_lines.h"
 #include "study/compare_plan.h"
@@ -128,8 +129,8 @@ static sia_status fit_parts(study *s, sia_error *err) {
         status = sia_train_fit_vocabulary(settings, s->job->source, s->data.train, err);
         sia_windows *windows = NULL;
         if (!status)
-            status = sia_windows_create(&windows, s->data.val, windows_length(s, settings),
-                                        settings->training.eval_windows, err);
+            status = sia_windows_make(&windows, s->data.val, windows_length(s, settings),
+                                      settings->training.eval_windows, settings->training.join, err);
         sia_windows_destroy(windows);
     }
     return status;
@@ -416,7 +417,8 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     if (status) return status;
     sia_windows *windows;
     int64_t longest = windows_length(w->s, settings);
-    status = sia_windows_create(&windows, w->s->data.val, longest, settings->training.eval_windows, err);
+    status = sia_windows_make(&windows, w->s->data.val, longest, settings->training.eval_windows,
+                              settings->training.join, err);
     if (status) return status;
     bool curve = sia_finished_training(&w->s->finished, settings->model.scheme, w->p->variant, w->p->seed);
     for (int i = 0; !status && i < w->p->scheme_count; i++)

@@ -35,6 +35,7 @@ const sia_field sia_training_fields[] = {
     {"save_every", SIA_FIELD_INT64, AT(save_every), 0, 1e9, NULL},
     {"keep", SIA_FIELD_INT64, AT(keep), 0, 1e6, NULL},
     {"eval_windows", SIA_FIELD_INT64, AT(eval_windows), 1, 1e6, NULL},
+    {"join", SIA_FIELD_BOOL, AT(join), 0, 1, NULL},
     {0}};
 
 /* ------------------------------------------------------------------------------------------------ presets */
@@ -81,6 +82,7 @@ sia_status sia_settings_preset(sia_settings *s, const char *preset, sia_error *e
         t->cooldown = 1308.0 / 4578;
         t->eval_every = t->save_every = 125;
         t->eval_windows = 152; /* of 65,536: the 10 M tokens of the paper */
+        t->join = true;        /* pages of the web are shorter */
         if (!strcmp(preset, "paper-304m")) {
             t->batch = 224; /* 10 B tokens in all */
             t->steps = 10900;
@@ -174,7 +176,8 @@ static sia_status read_training(sia_training_settings *t, json_t *object, const 
 }
 
 sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, sia_error *err) {
-    static const char *const parts[] = {"model", "training", "data", "version", "command", "from", "note", NULL};
+    static const char *const parts[] = {"model",   "training", "data", "version",
+                                        "command", "from",     "note", NULL};
     if (!json_is_object(object)) return sia_fail(err, SIA_FORMAT, "%s: not a JSON object", name);
     const char *key;
     json_t *value;

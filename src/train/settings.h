@@ -28,6 +28,7 @@ typedef struct sia_training_settings {
     bool recompute;
     int64_t log_every, eval_every, save_every, keep; /* in steps; eval_every, save_every 0: at the end only */
     int64_t eval_windows;                            /* of the longest length, for validation */
+    bool join;                                       /* they may run from one document into the next */
     int64_t multiples[SIA_MAX_LENGTHS];              /* of train_len: lengths of validation; ended by 0 */
 } sia_training_settings;
 

@@ -20,6 +20,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "data/windows.h"
 #include "model/validation.h"
 #include "train/gather.h"
 #include "train/model_file.h"
@@ -414,7 +415,8 @@ static sia_status make_windows(state *s, sia_error *err) {
     if (!s->data->val || most == 0 || s->job->fill) return SIA_OK;
     sia_status status = sia_multiples_check(t->multiples, err);
     if (status) return status;
-    return sia_windows_create(&s->windows, s->data->val, most * s->batches.length, t->eval_windows, err);
+    return sia_windows_make(&s->windows, s->data->val, most * s->batches.length, t->eval_windows, t->join,
+                            err);
 }
 
 static sia_status open_described(state *s, const json_t *description, sia_error *err) {

@@ -301,6 +301,17 @@ static const command_case refusals[] = {
      "--width 16 --heads 2 --train-len 16 --batch 2 --steps 1 --lengths 1x && grep -c '\"from\": "
      "\"b?d.txt\"' bytes/config.json",
      0, "1"},
+    /* Documents that are too short for the longest length are joined for it, if that is asked for. */
+    {"for i in $(seq 60); do echo \"words of document number $i\"; printf '\\f\\n'; done > pages.txt; "
+     "$SIA train --quiet --out pages pages.txt --val pages.txt --vocabulary 270 --layers 1 --width 16 "
+     "--heads 1 "
+     "--train-len 16 --batch 1 --steps 1 --lengths 1x,16x --eval-windows 2",
+     2, "no document of 257 tokens"},
+    {"$SIA train --quiet --out pages pages.txt --val pages.txt --vocabulary 270 --layers 1 --width 16 "
+     "--heads 1 "
+     "--train-len 16 --batch 1 --steps 1 --lengths 1x,16x --eval-windows 2 --join && "
+     "grep -c '\"validation\":{\"16\":[0-9.]*,\"256\":' pages/metrics.jsonl",
+     0, "1\n"},
     /* A kill before the first line leaves a checkpoint without a log; --from is for the beginning, and named again it is
      * the same. */
     {"cp -r whole nolog && rm nolog/metrics.jsonl && $SIA train --quiet --resume --out nolog && grep -c "
