@@ -53,18 +53,4 @@ static inline int64_t sia_query_panel(const sia_kernel *kernel, int64_t rows) {
 size_t sia_forward_workspace(const sia_attention *a, sia_span span);
 size_t sia_backward_workspace(const sia_attention *a, sia_span span);
 
-/* Workspaces are cut into arrays by adding up: with base NULL it only counts. */
-typedef struct sia_carve {
-    char *base;
-    size_t used;
-} sia_carve;
-static inline void *sia_carve_bytes(sia_carve *c, size_t bytes) {
-    void *at = c->base ? c->base + c->used : NULL;
-    c->used += sia_aligned(bytes);
-    return at;
-}
-static inline float *sia_carve_floats(sia_carve *c, int64_t floats) {
-    return (float *)sia_carve_bytes(c, (size_t)floats * sizeof(float));
-}
-
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { SIA_ALIGN = 64 };
 
@@ -25,5 +26,19 @@ void sia_pages_unmap(void *pages, size_t bytes);
 
 /* bytes rounded up so that the next array starts aligned. */
 static inline size_t sia_aligned(size_t bytes) { return (bytes + SIA_ALIGN - 1) / SIA_ALIGN * SIA_ALIGN; }
+
+/* One block cut into arrays, each aligned, by adding up: with base NULL it only counts. */
+typedef struct sia_carve {
+    char *base;
+    size_t used;
+} sia_carve;
+static inline void *sia_carve_bytes(sia_carve *c, size_t bytes) {
+    void *at = c->base ? c->base + c->used : NULL;
+    c->used += sia_aligned(bytes);
+    return at;
+}
+static inline float *sia_carve_floats(sia_carve *c, int64_t floats) {
+    return (float *)sia_carve_bytes(c, (size_t)floats * sizeof(float));
+}
 
 #endif

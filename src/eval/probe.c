@@ -17,6 +17,7 @@
 #include "attention/attention.h"
 #include "base/random.h"
 #include "eval/quantile.h"
+#include "eval/rows.h"
 #include "model/tap.h"
 
 enum {
@@ -128,45 +129,18 @@ static void turn_task(void *context, int64_t task, int worker) {
 
 /* ------------------------------------------------------------------------------------------------ rows */
 
-typedef struct weights {
-    double top, z, n; /* of no distances: -infinity, 0, 0 */
-} weights;
-
-static weights weigh(const double *logits, int64_t from, int64_t to) {
-    weights w = {-INFINITY, 0, 0};
-    for (int64_t t = from; t < to; t++) w.top = fmax(w.top, logits[t]);
-    for (int64_t t = from; t < to; t++) {
-        double below = logits[t] - w.top, weight = exp(below);
-        w.z += weight;
-        w.n += weight * below;
-    }
-    return w;
-}
-
-static weights join(weights a, weights b) {
-    if (b.z == 0) return a;
-    if (a.z == 0) return b;
-    weights all = {fmax(a.top, b.top), 0, 0};
-    double by_a = exp(a.top - all.top), by_b = exp(b.top - all.top);
-    all.z = by_a * a.z + by_b * b.z;
-    all.n = by_a * (a.n + (a.top - all.top) * a.z) + by_b * (b.n + (b.top - all.top) * b.z);
-    return all;
-}
-
-static double entropy(weights w) { return w.z > 0 ? log(w.z) - w.n / w.z : 0; }
-
 static void row_values(const double *logits, int64_t seen, double *values) {
-    weights range[SIA_PROBE_RANGES], all = {-INFINITY, 0, 0};
+    sia_weight_sum range[SIA_PROBE_RANGES], all = sia_weight_none;
     memset(values, 0, VALUES * sizeof *values);
     for (int i = 0; i < SIA_PROBE_RANGES; i++) {
-        int64_t from = range_from(i);
-        range[i] = weigh(logits, from, smaller(range_from(i + 1), seen));
-        all = join(all, range[i]);
-        values[RANGE_ENTROPY + i] = entropy(range[i]);
+        int64_t from = range_from(i), to = smaller(range_from(i + 1), seen);
+        range[i] = sia_weight_of(logits + from, to - from);
+        all = sia_weight_join(all, range[i]);
+        values[RANGE_ENTROPY + i] = sia_weight_entropy(range[i]);
     }
     for (int i = 0; i < SIA_PROBE_RANGES; i++)
         if (range[i].z > 0) values[RANGE_MASS + i] = range[i].z * exp(range[i].top - all.top) / all.z;
-    values[ENTROPY] = entropy(all);
+    values[ENTROPY] = sia_weight_entropy(all);
     values[LAST100] = values[RANGE_MASS] + values[RANGE_MASS + 1];
     values[SELF] = exp(logits[0] - all.top) / all.z;
     values[FIRST] = exp(logits[seen - 1] - all.top) / all.z;

@@ -34,6 +34,17 @@ static const int64_t alibi_reach = 40 * 256;
 
 const sia_weight_sum sia_weight_none = {-INFINITY, 0, 0};
 
+sia_weight_sum sia_weight_of(const double *logits, int64_t count) {
+    sia_weight_sum sum = sia_weight_none;
+    for (int64_t i = 0; i < count; i++) sum.top = fmax(sum.top, logits[i]);
+    for (int64_t i = 0; i < count; i++) {
+        double below = logits[i] - sum.top, weight = exp(below);
+        sum.z += weight;
+        sum.n += weight * below;
+    }
+    return sum;
+}
+
 sia_weight_sum sia_weight_join(sia_weight_sum a, sia_weight_sum b) {
     if (a.top < b.top) {
         sia_weight_sum swap = a;

@@ -44,6 +44,7 @@ typedef struct sia_weight_sum {
 } sia_weight_sum;
 
 extern const sia_weight_sum sia_weight_none;
+sia_weight_sum sia_weight_of(const double *logits, int64_t count);
 sia_weight_sum sia_weight_join(sia_weight_sum a, sia_weight_sum b);
 double sia_weight_entropy(sia_weight_sum sum); /* ln Z - N/Z, in nats; 0 for no distances */
 

@@ -93,17 +93,6 @@ sia_thin sia_thin_prepare(const sia_row_model *model, int64_t begin, int64_t end
 
 enum { RUN = 256 };
 
-static sia_weight_sum sum_logits(const double *logit, int count) {
-    sia_weight_sum sum = {-INFINITY, 0, 0};
-    for (int i = 0; i < count; i++) sum.top = fmax(sum.top, logit[i]);
-    for (int i = 0; i < count; i++) {
-        double x = logit[i] - sum.top, w = exp(x);
-        sum.z += w;
-        sum.n += x * w;
-    }
-    return sum;
-}
-
 static double large_normal(const sia_thin *thin, uint64_t seed, uint64_t *next) {
     for (;;) {
         double v = 1 - sia_random_uniform(seed, (*next)++), w = sia_random_uniform(seed, (*next)++);
@@ -128,10 +117,10 @@ sia_weight_sum sia_thin_sample(const sia_thin *thin, uint64_t seed) {
         logit[used++] = a * model->row * g + m;
         large++;
         if (used < RUN) continue;
-        sum = sia_weight_join(sum, sum_logits(logit, used));
+        sum = sia_weight_join(sum, sia_weight_of(logit, used));
         used = 0;
     }
-    sum = sia_weight_join(sum, sum_logits(logit, used));
+    sum = sia_weight_join(sum, sia_weight_of(logit, used));
 
     uint64_t own = sia_random_stream(seed, 0);
     double share = 1 - (double)large / length, x = sia_random_normal(own, 0), y = sia_random_normal(own, 1);

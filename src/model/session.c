@@ -23,7 +23,7 @@ struct sia_session {
     sia_cache **caches; /* [layers] */
     int64_t length;
     float *x, *y, *q, *k, *v, *z, *h, *inverse; /* [CHUNK][..] */
-    float *memory;                              /* of all these */
+    char *memory;                               /* of all these */
     float *logits; /* [threads][loss_rows][vocabulary], once losses are asked for */
     int64_t loss_rows;
     size_t bytes;
@@ -31,31 +31,27 @@ struct sia_session {
 
 /* ------------------------------------------------------------------------------------------------ creation */
 
-static sia_status make_buffers(sia_session *s, sia_error *err) {
+/* With base NULL it only counts. */
+static size_t carve_buffers(sia_session *s, char *base) {
     const sia_model_config *c = &s->m->config;
     int64_t q = (int64_t)c->heads * c->head_dim, kv = (int64_t)c->kv_heads * c->head_dim;
-    int64_t norms = c->heads > c->kv_heads ? c->heads : c->kv_heads;
-    const int64_t sizes[] = {CHUNK * (int64_t)c->width,
-                             CHUNK * (int64_t)c->width,
-                             CHUNK * q,
-                             CHUNK * kv,
-                             CHUNK * kv,
-                             CHUNK * q,
-                             CHUNK * (int64_t)c->hidden,
-                             CHUNK * norms};
-    float **const arrays[] = {&s->x, &s->y, &s->q, &s->k, &s->v, &s->z, &s->h, &s->inverse};
-    for (int pass = 0; pass < 2; pass++) {
-        char *at = (char *)s->memory;
-        size_t used = 0;
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            if (pass) *arrays[i] = (float *)(void *)(at + used);
-            used += sia_aligned((size_t)sizes[i] * sizeof(float));
-        }
-        if (pass) break;
-        s->bytes = used;
-        s->memory = sia_alloc(used, 1);
-        if (!s->memory) return sia_fail_memory(err, used, "session");
-    }
+    sia_carve all = {base, 0};
+    s->x = sia_carve_floats(&all, CHUNK * (int64_t)c->width);
+    s->y = sia_carve_floats(&all, CHUNK * (int64_t)c->width);
+    s->q = sia_carve_floats(&all, CHUNK * q);
+    s->k = sia_carve_floats(&all, CHUNK * kv);
+    s->v = sia_carve_floats(&all, CHUNK * kv);
+    s->z = sia_carve_floats(&all, CHUNK * q);
+    s->h = sia_carve_floats(&all, CHUNK * (int64_t)c->hidden);
+    s->inverse = sia_carve_floats(&all, CHUNK * (int64_t)(c->heads > c->kv_heads ? c->heads : c->kv_heads));
+    return all.used;
+}
+
+static sia_status make_buffers(sia_session *s, sia_error *err) {
+    s->bytes = carve_buffers(s, NULL);
+    s->memory = sia_alloc(s->bytes, 1);
+    if (!s->memory) return sia_fail_memory(err, s->bytes, "session");
+    (void)carve_buffers(s, s->memory);
     return SIA_OK;
 }
 

@@ -274,21 +274,11 @@ void sia_lines_free(sia_lines *lines) {
 }
 
 sia_status sia_object_read(json_t **object, const char *path, sia_error *err) {
-    char *text = NULL;
-    size_t size = 0;
     bool there;
     *object = NULL;
     sia_status status = sia_file_there(path, &there, err);
-    if (status || !there) return status;
-    status = sia_file_read(path, FILE_MOST, &text, &size, err);
-    json_error_t wrong;
-    if (!status && (status = sia_json_load(object, text, size, 0, &wrong)) != SIA_OK)
-        (void)(status == SIA_MEMORY
-                   ? sia_fail_memory(err, size, path)
-                   : sia_fail(err, SIA_FORMAT, "%s:%d: no JSON: %s", path, wrong.line, wrong.text));
-    free(text);
-    if (status) return status;
-    if (json_is_object(*object)) return SIA_OK;
+    if (!status && there) status = sia_json_read(object, path, FILE_MOST, err);
+    if (status || !there || json_is_object(*object)) return status;
     json_decref(*object);
     *object = NULL;
     return sia_fail(err, SIA_FORMAT, "%s: want a JSON object", path);

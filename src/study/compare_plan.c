@@ -30,8 +30,8 @@ sia_status sia_sweep_set(sia_settings *settings, const char *name, double value,
         return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
     if (!strcmp(name, "vocabulary"))
         return sia_fail(err, SIA_ARGUMENT, "sweep 'vocabulary': all variants read the same tokens");
-    if (!strcmp(name, "seed"))
-        return sia_fail(err, SIA_ARGUMENT, "sweep 'seed': every variant has the same seeds (--seeds)");
+    if (!strcmp(name, "seed") || !strcmp(name, "data_seed"))
+        return sia_fail(err, SIA_ARGUMENT, "sweep '%s': every variant has the same seeds (--seeds)", name);
     if (field->kind != SIA_FIELD_REAL && value != floor(value))
         return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want whole numbers", name, value);
     if (!(value >= field->min && value <= field->max))

@@ -339,21 +339,30 @@ static sia_status check_table(const sia_safetensors *file, const char *path, con
     return status;
 }
 
+static sia_status copy_table(const sia_safetensors *file, const sia_tensor_table *table, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int64_t i = 0; !status && i < table->count; i++) {
+        const sia_tensor_entry *e = &table->entries[i];
+        status = sia_safetensors_copy(file, sia_safetensors_find(file, e->name), e->data, err);
+    }
+    return status;
+}
+
+sia_status sia_tensors_read(const sia_safetensors *file, const char *path, const sia_tensor_table *table,
+                            sia_error *err) {
+    sia_status status = check_table(file, path, table, err);
+    return status ? status : copy_table(file, table, err);
+}
+
 sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *model,
                                const sia_tensor_table *optimizer, sia_error *err) {
     const sia_tensor_table *tables[FILES] = {model, optimizer};
     if (optimizer && !c->files[OPTIMIZER])
         return sia_fail(err, SIA_ARGUMENT, "the state of the optimiser: it was opened for the model only");
-    for (int f = 0; f < FILES; f++) {
-        sia_status status = tables[f] ? check_table(c->files[f], c->paths[f], tables[f], err) : SIA_OK;
-        if (status) return status;
-    }
-    for (int f = 0; f < FILES; f++)
-        for (int64_t i = 0; tables[f] && i < tables[f]->count; i++) {
-            const sia_tensor_entry *e = &tables[f]->entries[i];
-            const sia_stored_tensor *tensor = sia_safetensors_find(c->files[f], e->name);
-            sia_status status = sia_safetensors_copy(c->files[f], tensor, e->data, err);
-            if (status) return status;
-        }
-    return SIA_OK;
+    sia_status status = SIA_OK;
+    for (int f = 0; f < FILES && !status; f++)
+        if (tables[f]) status = check_table(c->files[f], c->paths[f], tables[f], err);
+    for (int f = 0; f < FILES && !status; f++) /* nothing is written before all are looked at */
+        if (tables[f]) status = copy_table(c->files[f], tables[f], err);
+    return status;
 }

@@ -94,4 +94,8 @@ const char *sia_checkpoint_skipped(const sia_checkpoint *c);
 sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *model,
                                const sia_tensor_table *optimizer, sia_error *err);
 
+/* The tensors of a file, all of the table and no others. */
+sia_status sia_tensors_read(const sia_safetensors *file, const char *path, const sia_tensor_table *table,
+                            sia_error *err);
+
 #endif

@@ -95,17 +95,9 @@ static sia_status load_checkpoint(sia_model **m, const char *run, const sia_chec
 
 static sia_status copy_tensors(sia_model *m, const sia_safetensors *file, const char *path, sia_error *err) {
     sia_tensor_entry *entries = sia_model_entries(m);
-    sia_status status = entries ? SIA_OK : sia_fail_memory(err, sizeof *entries, "model");
-    int count = sia_model_tensors(m);
-    if (!status && sia_safetensors_count(file) != count)
-        status = sia_fail(err, SIA_FORMAT, "%s: holds %lld tensors, its model has %d", path,
-                          (long long)sia_safetensors_count(file), count);
-    for (int i = 0; !status && i < count; i++) {
-        const sia_stored_tensor *tensor;
-        status = sia_safetensors_want(file, entries[i].name, SIA_DTYPE_F32, entries[i].dims, entries[i].shape,
-                                      &tensor, err);
-        if (!status) status = sia_safetensors_copy(file, tensor, entries[i].data, err);
-    }
+    sia_status status =
+        entries ? sia_tensors_read(file, path, &(sia_tensor_table){entries, sia_model_tensors(m)}, err)
+                : sia_fail_memory(err, sizeof *entries, "model");
     sia_free(entries);
     return status;
 }

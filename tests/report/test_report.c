@@ -511,7 +511,7 @@ static const struct bad {
      "\"qq\": want an array of pairs"},
     {"metrics.jsonl", "{\"step\":1,\"validation\":[1]}\n", "metrics.jsonl:1: \"validation\": want"},
     {"compare.jsonl", "\x80\n", "compare.jsonl:1: no JSON: "},
-    {"config.json", "{", "config.json:1: no JSON: "},
+    {"config.json", "{", "config.json: line 1: "},
     {"config.json", "[]", "config.json: want a JSON object"},
 };
 

@@ -425,7 +425,7 @@ typedef struct altered {
 
 static const altered files[] = {
     {"other", "", "none", "", ""},
-    {"other", "", NULL, "extra", ": holds 15 tensors, its model has 14"},
+    {"other", "", NULL, "extra", ": tensor \"extra\": not wanted here"},
     {"other", "", "embedding.weight", "embedding",
      ": tensor \"embedding.weight\": not there, want F32 [300, 32]"},
     {"model", NULL, "none", "", ": its metadata has no 'model': not a model of sia"},
