@@ -20,9 +20,10 @@ typedef struct needles {
     sia_gather accuracy; /* x: the length; a value for each seed */
     double lengths[SIA_REPORT_LENGTHS];
     int length_count;
-    double train_len; /* of all runs; not a number when they have several */
-    bool by_run;      /* two runs have the same scheme and seed: each is named by its folder */
-    bool assumed;     /* no line told the training length: it is the shortest length that was measured */
+    double train_len;                    /* of all runs; not a number when they have several */
+    double train_lens[SIA_REPORT_NAMES]; /* of each group, then */
+    bool by_run;  /* two runs have the same scheme and seed: each is named by its folder */
+    bool assumed; /* no line told the training length: it is the shortest length that was measured */
 } needles;
 
 static double share(const json_t *line) {
@@ -54,17 +55,17 @@ static void gather(needles *n) {
     sia_gather_finish(&n->accuracy);
     n->assumed = !isfinite(first) && n->length_count;
     n->train_len = several ? NAN : n->assumed ? n->lengths[0] : first;
-}
-
-/* Where runs were trained at several lengths, each group at its own. */
-static double train_len_of(const needles *n, const sia_gathered *g) {
-    for (size_t i = 0; !isfinite(n->train_len) && i < n->lines->count; i++) {
+    for (size_t i = 0; several && i < n->lines->count; i++) {
         char label[SIA_LABEL];
         const json_t *line = n->lines->list[i];
-        if (sia_line_is(line, "needle") && !strcmp(name_of(n, line, label), g->name))
-            return sia_line_number(line, "train_len");
+        const sia_gathered *g =
+            sia_line_is(line, "needle") ? sia_gather_find(&n->accuracy, name_of(n, line, label)) : NULL;
+        if (g) n->train_lens[g - n->accuracy.groups] = sia_line_number(line, "train_len");
     }
-    return n->train_len;
+}
+
+static double train_len_of(const needles *n, const sia_gathered *g) {
+    return isfinite(n->train_len) ? n->train_len : n->train_lens[g - n->accuracy.groups];
 }
 
 static bool learnt(const needles *n, const sia_gathered *g) {
