@@ -100,6 +100,10 @@ static void measured(view *v, const sia_needle_event *e) {
         if (v->settings->multiples[i] * e->train_len == e->length)
             v->accuracy[i] = (double)e->result->right / (double)e->result->count;
     cli_progress_clear(&v->shown.line);
+    if (e->in_training_text && !v->quiet)
+        fprintf(stderr,
+                "%s at %lld: haystacks of text that was trained on, for what was held out is shorter\n",
+                cli_shown(e->name), (long long)e->length);
     if (v->json) print_json(e);
 }
 

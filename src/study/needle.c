@@ -357,8 +357,11 @@ static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *e
         remember(s->now, length, &result);
         if (!found) status = put_lines(s, length, &result, err);
         if (!status &&
-            tell(s, (sia_needle_event){
-                        .kind = SIA_NEEDLE_MEASURED, .length = length, .result = &result, .found = found}))
+            tell(s, (sia_needle_event){.kind = SIA_NEEDLE_MEASURED,
+                                       .length = length,
+                                       .result = &result,
+                                       .found = found,
+                                       .in_training_text = !found && text_of(s, length) == s->data.train}))
             status = stopped(err);
         status = sia_comm_agree(s->job->comm, status, err);
         if (status) return status;

@@ -75,6 +75,7 @@ typedef struct sia_needle_event {
     const sia_train_event *training;
     const sia_retrieval_result *result; /* MEASURED */
     bool found;                         /* MEASURED: the lines were there already */
+    bool in_training_text;              /* MEASURED: no held-out text is long enough for the haystacks */
 } sia_needle_event;
 
 /* Not 0: stop. What was measured is kept; a fine-tuning writes a checkpoint first. */

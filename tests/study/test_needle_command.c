@@ -27,6 +27,11 @@ static const command_case cases[] = {
      2, "needles"},
     {"$SIA needle si alibi --out n " QUICK, 0, "not learnt at this budget\n"},
     {"ls n n/si", 0, "tokenizer.json"},
+    {"$SIA data generate --words 3000 --out long.txt && $SIA data generate --words 150 --seed 2 --out "
+     "held.txt && "
+     "$SIA train --out short long.txt --val held.txt " RUN " --eval-windows 1 && "
+     "$SIA needle short --out s --steps 1 --batch 2 --samples 1 --needles 1 --digits 2 --lengths 1x,16x",
+     0, "short at 2048: haystacks of text that was trained on, for what was held out is shorter\n"},
     {"$SIA needle si alibi --out n " QUICK, 2, "n: holds a study already: want --resume"},
     {"$SIA needle si alibi --out n --resume", 2, "n: was begun with "},
     {"$SIA needle si alibi --out n --resume --json " QUICK " | grep -c '\"count\": 3, \"right\": 0'", 0,
