@@ -38,9 +38,9 @@ bool sia_grow(void *array, size_t *room, size_t wanted, size_t size) {
     if (__builtin_mul_overflow(larger, size, &bytes) || bytes > PTRDIFF_MAX) return false;
     void *block;
     memcpy(&block, array, sizeof block); /* a pointer to whatever it is */
-    block = realloc(block, bytes);
-    if (!block) return false;
-    memcpy(array, &block, sizeof block);
+    void *moved = realloc(block, bytes);
+    if (!moved) return false;
+    memcpy(array, &moved, sizeof moved);
     *room = larger;
     return true;
 }
