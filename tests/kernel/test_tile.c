@@ -59,7 +59,7 @@ static void same_bits_as_in_c(void **state) {
     char *a_room = room_before_a_wall(), *b_room = room_before_a_wall();
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
         for (int64_t steps = 0; steps <= MOST_STEPS; steps++)
-            for (int begun = 0; begun <= (steps > 0); begun++) {
+            for (int begun = 0; begun < (steps > 0 ? 2 : 1); begun++) {
                 int64_t row = forms[f].row, next = forms[f].next,
                         last = steps ? (MR - 1) * row + (steps - 1) * next + 1 : 0;
                 const float *a = at_the_end(a_room, last, 100 + f);
