@@ -31,16 +31,18 @@ void *sia_alloc(size_t count, size_t size) {
 
 void sia_free(void *block) { free(block); }
 
+/* A pointer to whatever it is. */
+typedef void *any_pointer __attribute__((may_alias));
+
 bool sia_grow(void *array, size_t *room, size_t wanted, size_t size) {
     if (wanted <= *room) return true;
     size_t larger = *room + *room / 2 + 64, bytes;
     if (larger < wanted) larger = wanted;
     if (__builtin_mul_overflow(larger, size, &bytes) || bytes > PTRDIFF_MAX) return false;
-    void *block;
-    memcpy(&block, array, sizeof block); /* a pointer to whatever it is */
-    void *moved = realloc(block, bytes);
+    any_pointer *place = array;
+    void *moved = realloc(*place, bytes);
     if (!moved) return false;
-    memcpy(array, &moved, sizeof moved);
+    *place = moved;
     *room = larger;
     return true;
 }
