@@ -11,7 +11,7 @@
  *
  *     no moves from register to register, which gcc puts between steps;
  *     distances that fit one byte: b is met in its middle, rows of a that are far apart by index registers. A loop has
- *     84 instructions in 457 bytes; gcc's had 85 to 104 in 467 to 606;
+ *     84 instructions in 449 or 457 bytes; gcc's had 85 to 104 in 467 to 606;
  *     one copy of the loop, which a tile that has begun enters behind the first step. */
 #ifndef SIA_KERNEL_TILE_AVX2_H
 #define SIA_KERNEL_TILE_AVX2_H
