@@ -211,7 +211,7 @@ static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) 
     j->eval.longest = sia_lengths_longest(&j->lengths);
     int64_t windows = cli_int(j->args, "windows");
     status = sia_windows_make(&j->windows, j->text.corpus, j->eval.longest, windows,
-                              cli_flag(j->args, "join"), err);
+                              cli_flag(j->args, "join") || j->text.join, err);
     j->eval.windows = j->windows;
     return status;
 }
@@ -278,7 +278,8 @@ static const cli_option options[] = {
      0, 0},
     {"windows", CLI_INT, "N", "16", "windows of the longest length, at most; 0: all", .min = 0,
      .max = 1 << 30},
-    {"join", CLI_FLAG, NULL, NULL, "windows may run from one document into the next", 0, 0},
+    {"join", CLI_FLAG, NULL, NULL,
+     "windows may run from one document into the next [as in the run, on its own text]", 0, 0},
     {"positions", CLI_FLAG, NULL, NULL, "the loss by position too", 0, 0},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "rope+ntk or rope+yarn for a model that was trained with rope", 0,
      0},

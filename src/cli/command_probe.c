@@ -17,6 +17,7 @@
 #include "cli/deliver.h"
 #include "cli/model.h"
 #include "cli/show.h"
+#include "data/windows.h"
 #include "eval/text.h"
 #include "train/model_file.h"
 
@@ -88,7 +89,7 @@ static sia_status probe_text(const cli_args *args, output *out, sia_model *m, co
     const char *path = cli_text(args, "data");
     subject->data = path ? path : sia_train_data_text(&text->run, name, sizeof name);
     sia_windows *windows = NULL;
-    status = sia_windows_create(&windows, text->corpus, length, cli_int(args, "windows"), err);
+    status = sia_windows_make(&windows, text->corpus, length, cli_int(args, "windows"), text->join, err);
     if (!status) status = probe_windows(args, out, m, windows, length, subject, err);
     sia_windows_destroy(windows);
     return status;

@@ -113,6 +113,7 @@ static sia_status open_run(sia_eval_text *t, const sia_eval_source *s, sia_error
                           s->run);
     if (!status) status = sia_train_config_read(s->run, &settings, &description, err);
     if (status) return status;
+    t->join = settings.training.join;
     status = sia_train_data_open(
         &t->run, description,
         &(sia_data_opening){.folder = s->run, .val_only = true, .threads = s->threads, .stopped = s->stopped},

@@ -16,6 +16,7 @@ typedef struct sia_eval_text {
     sia_corpus *own;
     sia_train_data run;
     uint16_t *tokens; /* of text that was encoded */
+    bool join;        /* a run's own: its windows run from one document into the next */
 } sia_eval_text;
 
 typedef struct sia_eval_source {

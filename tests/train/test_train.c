@@ -312,6 +312,8 @@ static const command_case refusals[] = {
      "--train-len 16 --batch 1 --steps 1 --lengths 1x,16x --eval-windows 2 --join && "
      "grep -c '\"validation\":{\"16\":[0-9.]*,\"256\":' pages/metrics.jsonl",
      0, "1\n"},
+    {"$SIA eval pages --lengths 256 --windows 2 && $SIA probe pages --length 256 --windows 1 | grep -c .", 0,
+     "perplexity"},
     /* A kill before the first line leaves a checkpoint without a log; --from is for the beginning, and named again it is
      * the same. */
     {"cp -r whole nolog && rm nolog/metrics.jsonl && $SIA train --quiet --resume --out nolog && grep -c "
