@@ -114,25 +114,31 @@ static sia_status read_prompt(const cli_args *args, char **held, sia_text *promp
     return status;
 }
 
-/* NTK and YaRN are fitted to the length that the text will have, in tokens. */
-static sia_status fit_scheme(const cli_model *model, const char *name, sia_text prompt, int64_t tokens,
+static sia_status count_tokens(const cli_model *model, sia_text text, size_t *count, sia_error *err) {
+    uint32_t *ids = sia_alloc(text.size + 1, sizeof *ids);
+    if (!ids) return sia_fail_memory(err, (text.size + 1) * sizeof *ids, "prompt");
+    sia_status status =
+        sia_tokenizer_encode(model->tokenizer, text.bytes ? text.bytes : "", text.size, ids, count, err);
+    sia_free(ids);
+    return status;
+}
+
+/* The scheme that is asked for (NULL: the model's own). NTK and YaRN are fitted to the length that the text will have. */
+static sia_status fit_scheme(const cli_model *model, const char *asked, sia_text prompt, int64_t tokens,
                              sia_error *err) {
+    const char *name = asked ? asked : sia_model_settings(model->m)->scheme;
     size_t count = 0;
     sia_scheme scheme;
-    if (!name) name = sia_model_settings(model->m)->scheme;
     sia_status status = sia_scheme_parse(name, &scheme, err);
-    if (!status && tokens == 0 && sia_extends_rope(scheme.rotary))
-        status = sia_fail(err, SIA_ARGUMENT,
-                          "%s is fitted to the length of the text: want --tokens 1 or more, or --scheme rope",
-                          name);
     if (status) return status;
-    uint32_t *ids = sia_alloc(prompt.size + 1, sizeof *ids);
-    if (!ids) return sia_fail_memory(err, (prompt.size + 1) * sizeof *ids, "prompt");
-    status = sia_tokenizer_encode(model->tokenizer, prompt.bytes ? prompt.bytes : "", prompt.size, ids,
-                                  &count, err);
-    sia_free(ids);
-    if (!status) status = sia_model_set_scheme(model->m, name, (int64_t)count + 1 + tokens, err);
-    return status;
+    if (!sia_extends_rope(scheme.rotary))
+        return asked ? sia_model_set_scheme(model->m, name, 0, err) : SIA_OK;
+    if (tokens == 0)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "%s is fitted to the length of the text: want --tokens 1 or more, or --scheme rope",
+                        name);
+    status = count_tokens(model, prompt, &count, err);
+    return status ? status : sia_model_set_scheme(model->m, name, (int64_t)count + 1 + tokens, err);
 }
 
 static sia_status generate(const cli_args *args, const cli_model *model, sia_text prompt, sink *out,

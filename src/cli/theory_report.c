@@ -84,13 +84,12 @@ static void print_totals(const sia_theory *th) {
         for (int j = 0; j < SIA_LOGITS; j++) printf("  %9.2f", th->totals[i].log10_z[j]);
         putchar('\n');
     }
-    /* In decades: of a column that stays where it is, and of those that leave. */
-    double from[SIA_LOGITS] = {0};
-    bool alone = th->total_count > 1;
-    for (int j = 0; j < SIA_LOGITS && alone; j++) {
-        from[j] = fabs(th->totals[th->total_count - 1].log10_z[j] - th->totals[0].log10_z[j]);
-        alone = j == SIA_LOGITS_SI ? from[j] < 0.5 : from[j] >= 0.5;
-    }
+    /* Said where it is so: si stays within half a decade from the first t to the last, and the others do not. */
+    if (th->total_count < 2) return;
+    const double *first = th->totals[0].log10_z, *last = th->totals[th->total_count - 1].log10_z;
+    bool alone = true;
+    for (int j = 0; j < SIA_LOGITS; j++)
+        alone = alone && (fabs(last[j] - first[j]) < 0.5) == (j == SIA_LOGITS_SI);
     if (alone) printf("\nOnly si neither drowns near tokens in far ones nor forgets the far ones.\n");
 }
 

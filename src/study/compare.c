@@ -128,7 +128,7 @@ static sia_status fit_parts(study *s, sia_error *err) {
         sia_settings *settings = &s->plan.parts[i].settings;
         status = sia_train_fit_vocabulary(settings, s->job->source, s->data.train, err);
         sia_windows *windows = NULL;
-        if (!status)
+        if (!status && s->plan.parts[i].seed == 0) /* other seeds have the same */
             status = sia_windows_make(&windows, s->data.val, windows_length(s, settings),
                                       settings->training.eval_windows, settings->training.join, err);
         sia_windows_destroy(windows);

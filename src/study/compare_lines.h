@@ -40,8 +40,7 @@ const json_t *sia_finished_result(const sia_finished *f, const char *scheme, con
                                   uint64_t seed);
 bool sia_finished_training(const sia_finished *f, const char *trained, const char *variant, uint64_t seed);
 
-/* How many schemes, with a sweep times its values, results and plan have together; SIA_ARGUMENT for more than
- * SIA_COMPARE_NAMES. */
+/* SIA_ARGUMENT where results and plan together have more than SIA_COMPARE_NAMES schemes, times the values of a sweep. */
 sia_status sia_finished_check_names(const sia_finished *f, const sia_plan *plan, sia_error *err);
 
 /* Drops the lines that have no result, in a whole new file; the study's own line too when there is none at all: it is

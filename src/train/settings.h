@@ -50,8 +50,8 @@ sia_schedule sia_settings_schedule(const sia_settings *s);
 
 json_t *sia_settings_json(const sia_settings *s);
 
-/* Sets what the object names; "model" and "training" may both be absent; "data", "version", "command" and
- * "note" are left alone; anything else is an error. */
+/* Sets what the object names; "model" and "training" may both be absent; "data", "version", "command",
+ * "from" and "note" are left alone; anything else is an error. */
 sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, sia_error *err);
 
 /* "1x,4x,16x" to multiples. */
