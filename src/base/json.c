@@ -2,8 +2,6 @@
 #include "base/json.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/harmless.h"
+#include "base/path.h"
 
 /* jansson needs some ten bytes for each of the file, in the worst case (an array of small numbers) forty. */
 enum { BYTES_FOR_ONE = 40, BYTES_BESIDE = 1 << 16 };
@@ -54,14 +53,36 @@ sia_status sia_json_read(json_t **json, const char *path, size_t most, sia_error
     return status;
 }
 
-sia_status sia_json_next_line(json_t **json, const char **at, const char *end, const char *name,
-                              sia_error *err) {
-    const char *line = *at, *stop = memchr(line, '\n', (size_t)(end - line));
-    *at = stop ? stop + 1 : end;
+sia_status sia_json_log_open(sia_json_log *log, const char *folder, const char *name, sia_error *err) {
+    *log = (sia_json_log){.path = sia_path_join(folder, name)};
+    size_t bytes = 0;
+    bool there = false;
+    sia_status status =
+        log->path ? sia_file_there(log->path, &there, err) : sia_fail_memory(err, strlen(folder), "path");
+    if (!status && there) status = sia_file_read(log->path, PTRDIFF_MAX, &log->text, &bytes, err);
+    log->line = log->next = log->text;
+    log->end = log->text ? log->text + bytes : NULL;
+    return status;
+}
+
+void sia_json_log_close(sia_json_log *log) {
+    free(log->path);
+    free(log->text);
+}
+
+bool sia_json_log_next(sia_json_log *log, json_t **line, sia_status *status, sia_error *err) {
+    *line = NULL;
+    if (log->next == log->end) return false;
+    const char *stop = memchr(log->next, '\n', (size_t)(log->end - log->next));
+    if (!stop) stop = log->end;
+    size_t size = (size_t)(stop - log->next);
     json_error_t wrong;
-    size_t size = (size_t)((stop ? stop : end) - line);
-    return sia_json_load(json, line, size, 0, &wrong) == SIA_MEMORY ? sia_fail_memory(err, size, name)
-                                                                    : SIA_OK;
+    if (sia_json_load(line, log->next, size, 0, &wrong) == SIA_MEMORY)
+        *status = sia_fail_memory(err, size, log->path);
+    log->line = log->next;
+    log->next = stop < log->end ? stop + 1 : stop;
+    log->number++;
+    return *status == SIA_OK;
 }
 
 static void keep(json_t **to, int failed) {

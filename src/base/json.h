@@ -13,7 +13,9 @@
 #define SIA_BASE_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "sia.h"
 
@@ -28,10 +30,29 @@ sia_status sia_json_parse(json_t **json, const char *bytes, size_t size, size_t 
 /* A file that is one value, of at most `most` bytes; a name that stands twice in an object is an error. */
 sia_status sia_json_read(json_t **json, const char *path, size_t most, sia_error *err);
 
-/* The next line of a log from *at on, which moves behind it; *json is NULL for what is no JSON, such as a line that a
- * crash cut off. SIA_OK, or SIA_MEMORY with a sentence. */
-sia_status sia_json_next_line(json_t **json, const char **at, const char *end, const char *name,
-                              sia_error *err);
+/* A log, line by line.
+ *
+ *     sia_json_log log;
+ *     status = sia_json_log_open(&log, folder, "metrics.jsonl", err);
+ *     while (!status && sia_json_log_next(&log, &line, &status, err)) {
+ *         ...
+ *         json_decref(line);
+ *     }
+ *     sia_json_log_close(&log);
+ */
+typedef struct sia_json_log {
+    char *path, *text;
+    const char *line, *next, *end; /* of the text: the line that was read last, and what is behind it */
+    int64_t number;                /* of the line, from 1 on */
+} sia_json_log;
+
+/* A log that is not there has no lines. To be closed after a failure, too. */
+sia_status sia_json_log_open(sia_json_log *log, const char *folder, const char *name, sia_error *err);
+void sia_json_log_close(sia_json_log *log);
+
+/* Whether there was one more line. *line is NULL for what is no JSON, such as a line that a crash cut off. false with
+ * a *status that is not SIA_OK: out of memory. */
+bool sia_json_log_next(sia_json_log *log, json_t **line, sia_status *status, sia_error *err);
 
 /* Adds to an object, to the end of an array; takes value. On failure (value NULL too) *to is released and
  * becomes NULL, and stays so. */

@@ -116,10 +116,7 @@ static sia_status make(measured *x, sia_error *err) {
     int ranks = sia_comm_size(x->comm);
     sia_status status = make_way(&x->ranks, b, b->threads, (sia_trainer_ranks){x->comm, b->together}, err);
     if (!status) {
-        x->planned = (4.0 * (double)sia_model_size(x->ranks.m) * sizeof(float) +
-                      (double)sia_optimizer_bytes(sia_trainer_optimizer(x->ranks.trainer)) +
-                      (double)sia_trainer_bytes(x->ranks.trainer)) /
-                     1e6;
+        x->planned = (double)sia_trainer_bytes(x->ranks.trainer) / 1e6;
         status = largest(x->comm, &x->planned, err);
     }
     if (!status && b->alone && ranks > 1 && cli_first_rank())

@@ -47,7 +47,6 @@ typedef struct problem {
     sia_training *training; /* a second place for activations, to run gradients alone */
     uint32_t *ids, *targets;
     int64_t step;
-    size_t bytes; /* that training this model takes */
     double operations[OPS];
     int64_t repeats[OPS];
     double seconds[OPS][CLI_MAX_ROUNDS], fma_rate[OPS][CLI_MAX_ROUNDS];
@@ -79,14 +78,6 @@ static sia_status fill(void *context, int64_t step, uint32_t *ids, uint32_t *tar
 
 static int64_t tokens_of(const problem *p) { return p->set.training.batch * p->set.model.train_len; }
 
-/* Weights, gradients, two kinds of panels, the optimiser's state, activations. */
-static size_t bytes_of(const problem *p) {
-    int64_t states, floats = 4 * sia_model_size(p->m);
-    const sia_optim_state *list = sia_optimizer_states(sia_trainer_optimizer(p->trainer), &states);
-    for (int64_t i = 0; i < states; i++) floats += list[i].rows * list[i].columns;
-    return (size_t)floats * sizeof(float) + sia_trainer_bytes(p->trainer);
-}
-
 static void count_operations(problem *p) {
     const sia_parameters *list = &p->m->parameters;
     double model = sia_model_flops(&p->set.model, p->set.model.train_len) * (double)tokens_of(p), muon = 0;
@@ -111,7 +102,6 @@ static sia_status problem_create(problem *p, sia_error *err) {
     p->targets = sia_alloc((size_t)tokens_of(p), sizeof *p->targets);
     if (!p->ids || !p->targets) return sia_fail_memory(err, (size_t)tokens_of(p) * sizeof *p->ids, "batch");
     (void)fill(&p->set, 0, p->ids, p->targets, err);
-    p->bytes = bytes_of(p);
     count_operations(p);
     return SIA_OK;
 }
@@ -233,12 +223,12 @@ static json_t *json_of(const bench *b, const problem *p, train_op op) {
         (void)json_object_set_new(
             line, "speed_over_one_thread",
             json_real(cli_median_ratio(single->seconds[op], p->seconds[op], 1, b->rounds)));
-    json_t *shape =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:f, s:i, s:s}", "scheme", c->scheme,
-                  "layers", c->layers, "width", c->width, "heads", c->heads, "vocabulary", (int)c->vocabulary,
-                  "len", (json_int_t)c->train_len, "batch", (json_int_t)p->set.training.batch, "micro_batch",
-                  (json_int_t)p->set.training.micro_batch, "parameters", (json_int_t)sia_model_size(p->m),
-                  "memory_mb", (double)p->bytes / 1e6, "rounds", b->rounds, "isa", sia_isa());
+    json_t *shape = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:f, s:i, s:s}", "scheme", c->scheme, "layers",
+        c->layers, "width", c->width, "heads", c->heads, "vocabulary", (int)c->vocabulary, "len",
+        (json_int_t)c->train_len, "batch", (json_int_t)p->set.training.batch, "micro_batch",
+        (json_int_t)p->set.training.micro_batch, "parameters", (json_int_t)sia_model_size(p->m), "memory_mb",
+        (double)sia_trainer_bytes(p->trainer) / 1e6, "rounds", b->rounds, "isa", sia_isa());
     (void)json_object_update_missing(line, shape);
     json_decref(shape);
     return line;
@@ -262,7 +252,7 @@ static void print_shapes(const bench *b) {
                "%.0f MB of memory\n",
                p->preset, c->scheme, c->layers, c->width, c->heads, c->vocabulary,
                (long long)p->set.training.batch, (long long)c->train_len, (double)sia_model_size(p->m) / 1e6,
-               (double)p->bytes / 1e6);
+               (double)sia_trainer_bytes(p->trainer) / 1e6);
     }
 }
 

@@ -348,14 +348,12 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
 
 /* Lines of the run's metrics go to compare.jsonl, about 50 of them, with the name of the scheme. */
 static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
-    char *path = sia_path_join(folder, "metrics.jsonl");
-    sia_map map = {0}; /* a long run has a long log */
-    sia_status status = path ? sia_map_open(&map, path, err) : sia_fail_memory(err, 64, "path");
+    sia_json_log log;
+    json_t *json;
+    sia_status status = sia_json_log_open(&log, folder, "metrics.jsonl", err);
     int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
     double smoothed = 0;
-    for (const char *at = map.bytes; !status && at && at < map.bytes + map.size;) {
-        json_t *json;
-        status = sia_json_next_line(&json, &at, map.bytes + map.size, path, err);
+    while (!status && sia_json_log_next(&log, &json, &status, err)) {
         const json_t *loss = json_object_get(json, "loss");
         json_t *validation = json_object_get(json, "validation");
         int64_t step = json_integer_value(json_object_get(json, "step"));
@@ -387,8 +385,7 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
         pthread_mutex_unlock(&w->s->lock);
         json_decref(json);
     }
-    free(path);
-    sia_map_close(&map);
+    sia_json_log_close(&log);
     return status;
 }
 

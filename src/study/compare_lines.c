@@ -13,7 +13,9 @@
 #include "base/json.h"
 #include "base/path.h"
 
-enum { LOG_MOST = 1 << 28, KEY = 160 /* more than the names of a plan take: a longer one is none of them */ };
+enum { KEY = 160 /* more than the names of a plan take: a longer one is none of them */ };
+
+static const char file_name[] = "compare.jsonl";
 
 static void make_key(char key[KEY], const char *scheme, const char *variant, uint64_t seed) {
     (void)snprintf(key, KEY, "%s|%s|%" PRIu64, scheme, variant, seed);
@@ -124,32 +126,19 @@ sia_status sia_finished_check_names(const sia_finished *f, const sia_plan *plan,
 
 /* ------------------------------------------------------------------------------------------------ the file */
 
-/* All of compare.jsonl; *text is NULL where there is none. */
-static sia_status read_log(const char *folder, char **path, char **text, size_t *bytes, sia_error *err) {
-    bool there = false;
-    *text = NULL;
-    *bytes = 0;
-    *path = sia_path_join(folder, "compare.jsonl");
-    sia_status status = *path ? sia_file_there(*path, &there, err) : sia_fail_memory(err, 64, "path");
-    return !status && there ? sia_file_read(*path, LOG_MOST, text, bytes, err) : status;
-}
-
 sia_status sia_finished_read(sia_finished *f, const sia_plan *plan, const char *folder, sia_error *err) {
-    char *path, *text, name[512];
-    size_t bytes;
-    long number = 0;
+    sia_json_log log;
+    json_t *line;
     *f = (sia_finished){.results = json_object(), .trainings = json_object()};
-    sia_status status = read_log(folder, &path, &text, &bytes, err);
+    sia_status status = sia_json_log_open(&log, folder, file_name, err);
     if (!status && (!f->results || !f->trainings)) status = sia_fail_memory(err, 64, "results");
-    for (const char *at = text; !status && at && at < text + bytes;) {
-        json_t *line;
-        (void)snprintf(name, sizeof name, "%s: line %ld", path, ++number);
-        status = sia_json_next_line(&line, &at, text + bytes, path, err);
-        if (!status) status = sia_finished_take(f, plan, line, name, err);
+    while (!status && sia_json_log_next(&log, &line, &status, err)) {
+        char name[512];
+        (void)snprintf(name, sizeof name, "%s: line %" PRId64, log.path, log.number);
+        status = sia_finished_take(f, plan, line, name, err);
         json_decref(line);
     }
-    free(path);
-    free(text);
+    sia_json_log_close(&log);
     return status;
 }
 
@@ -170,22 +159,21 @@ static bool stays(const sia_finished *f, const json_t *line, int *headers) {
 }
 
 sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia_error *err) {
-    char *path, *text;
-    size_t bytes, kept = 0;
+    sia_json_log log;
+    json_t *line;
+    char *kept; /* what stays moves to the front of the text */
     int headers = 0;
-    sia_status status = read_log(folder, &path, &text, &bytes, err);
-    for (const char *at = text; !status && at && at < text + bytes;) {
-        const char *begin = at;
-        json_t *line;
-        status = sia_json_next_line(&line, &at, text + bytes, path, err);
-        if (!status && stays(f, line, &headers)) {
-            memmove(text + kept, begin, (size_t)(at - begin));
-            kept += (size_t)(at - begin);
+    sia_status status = sia_json_log_open(&log, folder, file_name, err);
+    kept = log.text;
+    while (!status && sia_json_log_next(&log, &line, &status, err)) {
+        if (stays(f, line, &headers)) {
+            memmove(kept, log.line, (size_t)(log.next - log.line));
+            kept += log.next - log.line;
         }
         json_decref(line);
     }
-    if (!status && kept < bytes) status = sia_file_replace(path, text, kept, err);
-    free(path);
-    free(text);
+    if (!status && kept < log.end)
+        status = sia_file_replace(log.path, log.text, (size_t)(kept - log.text), err);
+    sia_json_log_close(&log);
     return status;
 }

@@ -12,7 +12,7 @@
 #include "base/path.h"
 #include "study/needle.h"
 
-enum { LINES_MOST = 256 << 20 };
+static const char file_name[] = "needle.jsonl";
 
 /* ------------------------------------------------------------------------------------------------ the file */
 
@@ -20,27 +20,19 @@ static sia_status add(sia_needle_lines *lines, json_t *line, sia_error *err) {
     return json_array_append_new(lines->list, line) ? sia_fail_memory(err, 256, "lines") : SIA_OK;
 }
 
-static sia_status read_file(sia_needle_lines *lines, sia_error *err) {
-    bool there = false;
-    sia_status status = sia_file_there(lines->path, &there, err);
-    if (status || !there) return status;
-    char *text;
-    size_t bytes;
-    status = sia_file_read(lines->path, LINES_MOST, &text, &bytes, err);
-    if (status) return status;
-    int number = 0;
-    for (const char *at = text; !status && at < text + bytes;) {
-        json_t *line;
-        number++;
-        status = sia_json_next_line(&line, &at, text + bytes, lines->path, err);
-        if (!status && !json_is_object(line)) {
-            json_decref(line);
-            status = sia_fail(err, SIA_FORMAT, "%s: line %d is no JSON object", lines->path, number);
-        } else if (!status) {
+static sia_status read_file(sia_needle_lines *lines, const char *folder, sia_error *err) {
+    sia_json_log log;
+    json_t *line;
+    sia_status status = sia_json_log_open(&log, folder, file_name, err);
+    while (!status && sia_json_log_next(&log, &line, &status, err))
+        if (json_is_object(line)) {
             status = add(lines, line, err);
+        } else {
+            json_decref(line);
+            status =
+                sia_fail(err, SIA_FORMAT, "%s: line %lld is no JSON object", log.path, (long long)log.number);
         }
-    }
-    free(text);
+    sia_json_log_close(&log);
     return status;
 }
 
@@ -89,9 +81,9 @@ static sia_status go_on(const sia_needle_lines *lines, const char *folder, const
 
 sia_status sia_needle_lines_begin(sia_needle_lines *lines, const char *folder, json_t *header, bool resume,
                                   sia_error *err) {
-    *lines = (sia_needle_lines){sia_path_join(folder, "needle.jsonl"), json_array()};
-    sia_status status =
-        lines->path && lines->list && header ? read_file(lines, err) : sia_fail_memory(err, 4096, "lines");
+    *lines = (sia_needle_lines){sia_path_join(folder, file_name), json_array()};
+    sia_status status = lines->path && lines->list && header ? read_file(lines, folder, err)
+                                                             : sia_fail_memory(err, 4096, "lines");
     if (!status) {
         /* One that failed before its first run had a name has nothing to lose: it begins anew. */
         const json_t *runs = runs_of(lines);

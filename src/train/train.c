@@ -308,24 +308,18 @@ static sia_status validate(state *s, sia_error *err) {
 
 /* Whether the log has the validation of this step: a run may have been stopped before it. */
 static sia_status validated(const state *s, bool *found, sia_error *err) {
-    char *path = sia_path_join(s->job->folder, "metrics.jsonl"), *text = NULL;
-    size_t bytes = 0;
-    bool there = false;
+    sia_json_log log;
+    json_t *line;
     *found = false;
-    /* One that was killed before its first line has no log yet. */
-    sia_status status = path ? sia_file_there(path, &there, err) : sia_fail_memory(err, 16, "path");
-    if (!status && there) status = sia_file_read(path, PTRDIFF_MAX, &text, &bytes, err);
-    for (const char *at = text; !status && at && at < text + bytes;) {
-        json_t *json;
-        /* A line that is no JSON is no validation either; sia_run_rewind says more of it. */
-        status = sia_json_next_line(&json, &at, text + bytes, path, err);
-        if (json_object_get(json, "validation") &&
-            json_integer_value(json_object_get(json, "step")) == s->step)
+    sia_status status = sia_json_log_open(&log, s->job->folder, "metrics.jsonl", err);
+    /* A line that is no JSON is no validation either; sia_run_rewind says more of it. */
+    while (!status && sia_json_log_next(&log, &line, &status, err)) {
+        if (json_object_get(line, "validation") &&
+            json_integer_value(json_object_get(line, "step")) == s->step)
             *found = true;
-        json_decref(json);
+        json_decref(line);
     }
-    free(path);
-    free(text);
+    sia_json_log_close(&log);
     return status;
 }
 
@@ -565,12 +559,6 @@ static sia_status begin(state *s, bool *begun, sia_error *err) {
     return make_windows(s, err);
 }
 
-/* Weights, gradients, states of the optimiser, packed weights, activations. */
-static size_t bytes_of(const state *s) {
-    return 4 * (size_t)sia_model_size(s->m) * sizeof(float) +
-           sia_optimizer_bytes(sia_trainer_optimizer(s->trainer)) + sia_trainer_bytes(s->trainer);
-}
-
 /* Weights that came from elsewhere are a part of the run before its first step: a resume may not find them.
  * config.json is the last thing that a start writes: one that failed leaves a folder in which a run can be begun. */
 static sia_status write_beginning(state *s, sia_error *err) {
@@ -609,7 +597,7 @@ static sia_status start(state *s, sia_error *err) {
                                         .settings = &s->settings,
                                         .threads = s->m->threads,
                                         .ranks = sia_comm_size(s->comm),
-                                        .bytes = bytes_of(s)});
+                                        .bytes = sia_trainer_bytes(s->trainer)});
     free(note);
     return status;
 }

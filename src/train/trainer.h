@@ -55,6 +55,6 @@ sia_status sia_trainer_step(sia_trainer *t, int64_t step, sia_step_result *resul
 void sia_trainer_allow(sia_trainer *t, double loss);
 
 sia_optimizer *sia_trainer_optimizer(const sia_trainer *t);
-size_t sia_trainer_bytes(const sia_trainer *t); /* activations, and buffers between ranks */
+size_t sia_trainer_bytes(const sia_trainer *t); /* all that training takes, the model too */
 
 #endif

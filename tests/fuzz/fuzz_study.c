@@ -160,13 +160,16 @@ static bool is_told(const json_t *lines, const char *scheme, json_int_t seed, co
     return false;
 }
 
-static void check_compare(const char *text, size_t size) {
+static void check_compare(void) {
+    sia_json_log log;
+    char folder[256];
     json_t *lines = json_array(), *line;
     size_t i, headers = 0;
-    for (const char *at = text; at < text + size;) {
-        if (sia_json_next_line(&line, &at, text + size, "", NULL)) abort();
+    sia_status status = sia_json_log_open(&log, in_folder("compare", folder), "compare.jsonl", NULL);
+    while (!status && sia_json_log_next(&log, &line, &status, NULL))
         if (line && json_array_append_new(lines, line)) abort();
-    }
+    if (status) abort();
+    sia_json_log_close(&log);
     json_array_foreach(lines, i, line) {
         const char *kind = text_of(line, "kind");
         headers += !strcmp(kind, "study");
@@ -191,10 +194,7 @@ static void try_compare(const uint8_t *lines, size_t size) {
     fuzz_file("compare/compare.jsonl", lines, size);
     if (compare_again(&err)) fuzz_sentence(&err);
     if (!opened) return;
-    size_t left;
-    char *text = read_text("compare/compare.jsonl", &left);
-    check_compare(text, left);
-    free(text);
+    check_compare();
     check_again("compare/compare.jsonl", lines, size, compare_again);
 }
 
