@@ -14,6 +14,7 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -37,9 +38,11 @@ struct sia_cache {
     int64_t length;
     size_t head_bytes; /* of one head's part of a block */
     block *blocks;     /* [block_count] */
-    int64_t block_count, block_room;
+    int64_t block_count;
+    size_t block_room;
     chunk *chunks;
-    int64_t chunk_count, chunk_room;
+    int64_t chunk_count;
+    size_t chunk_room;
     float *partials; /* of the decode tasks; grows with the cache */
     int64_t partial_floats;
 };
@@ -63,8 +66,8 @@ sia_status sia_cache_create(sia_cache **out, const sia_attention *a, sia_type ty
 void sia_cache_destroy(sia_cache *c) {
     if (!c) return;
     for (int64_t i = 0; i < c->chunk_count; i++) sia_pages_unmap(c->chunks[i].pages, c->chunks[i].bytes);
-    sia_free(c->chunks);
-    sia_free(c->blocks);
+    free(c->chunks);
+    free(c->blocks);
     sia_free(c->partials);
     sia_free(c);
 }
@@ -94,34 +97,18 @@ static char *part_of(const sia_cache *c, int64_t position, int64_t kv_head) {
 
 /* ------------------------------------------------------------------------------------------------ growing */
 
-/* Room for one more in an array of pointers or chunks (the array moves, what it points to does not). */
-static sia_status make_room(void **array, int64_t count, int64_t *room, size_t size, sia_error *err) {
-    if (count < *room) return SIA_OK;
-    int64_t wanted = *room ? 2 * *room : 16;
-    void *larger = sia_alloc((size_t)wanted, size);
-    if (!larger) return sia_fail_memory(err, (size_t)wanted * size, "cache");
-    if (count) memcpy(larger, *array, (size_t)count * size);
-    sia_free(*array);
-    *array = larger;
-    *room = wanted;
-    return SIA_OK;
-}
-
 static sia_status add_chunk(sia_cache *c, sia_error *err) {
     int64_t blocks = c->block_count ? c->block_count : 1; /* as many as there are: the cache doubles */
     if (blocks > LARGEST_CHUNK) blocks = LARGEST_CHUNK;
-    sia_status status =
-        make_room((void **)&c->chunks, c->chunk_count, &c->chunk_room, sizeof *c->chunks, err);
     size_t head_stride = (size_t)blocks * c->head_bytes, bytes = head_stride * (size_t)c->a->config.kv_heads;
-    void *pages = status ? NULL : sia_pages_map(bytes);
-    if (!status && !pages) status = sia_fail_memory(err, bytes, "cache");
-    if (status) return status;
+    size_t chunks = (size_t)c->chunk_count + 1, all_blocks = (size_t)(c->block_count + blocks);
+    bool room = sia_grow(&c->chunks, &c->chunk_room, chunks, sizeof *c->chunks) &&
+                sia_grow(&c->blocks, &c->block_room, all_blocks, sizeof *c->blocks);
+    char *pages = room ? sia_pages_map(bytes) : NULL;
+    if (!pages) return sia_fail_memory(err, bytes, "cache");
     c->chunks[c->chunk_count++] = (chunk){pages, bytes};
-    for (int64_t i = 0; i < blocks; i++) {
-        status = make_room((void **)&c->blocks, c->block_count, &c->block_room, sizeof *c->blocks, err);
-        if (status) return status; /* the chunk stays, with the blocks that found room */
-        c->blocks[c->block_count++] = (block){(char *)pages + (size_t)i * c->head_bytes, head_stride};
-    }
+    for (int64_t i = 0; i < blocks; i++)
+        c->blocks[c->block_count++] = (block){pages + (size_t)i * c->head_bytes, head_stride};
     return SIA_OK;
 }
 

@@ -53,13 +53,14 @@ sia_status sia_json_read(json_t **json, const char *path, size_t most, sia_error
     return status;
 }
 
-sia_status sia_json_log_open(sia_json_log *log, const char *folder, const char *name, sia_error *err) {
+sia_status sia_json_log_open(sia_json_log *log, const char *folder, const char *name, size_t most,
+                             sia_error *err) {
     *log = (sia_json_log){.path = sia_path_join(folder, name)};
     size_t bytes = 0;
     bool there = false;
     sia_status status =
         log->path ? sia_file_there(log->path, &there, err) : sia_fail_memory(err, strlen(folder), "path");
-    if (!status && there) status = sia_file_read(log->path, PTRDIFF_MAX, &log->text, &bytes, err);
+    if (!status && there) status = sia_file_read(log->path, most, &log->text, &bytes, err);
     log->line = log->next = log->text;
     log->end = log->text ? log->text + bytes : NULL;
     return status;

@@ -33,7 +33,7 @@ sia_status sia_json_read(json_t **json, const char *path, size_t most, sia_error
 /* A log, line by line.
  *
  *     sia_json_log log;
- *     status = sia_json_log_open(&log, folder, "metrics.jsonl", err);
+ *     status = sia_json_log_open(&log, folder, "metrics.jsonl", 1 << 28, err);
  *     while (!status && sia_json_log_next(&log, &line, &status, err)) {
  *         ...
  *         json_decref(line);
@@ -46,8 +46,10 @@ typedef struct sia_json_log {
     int64_t number;                /* of the line, from 1 on */
 } sia_json_log;
 
-/* A log that is not there has no lines. To be closed after a failure, too. */
-sia_status sia_json_log_open(sia_json_log *log, const char *folder, const char *name, sia_error *err);
+/* A log that is not there has no lines, and its text is NULL; one of more than `most` bytes is an error. To be closed
+ * after a failure, too. */
+sia_status sia_json_log_open(sia_json_log *log, const char *folder, const char *name, size_t most,
+                             sia_error *err);
 void sia_json_log_close(sia_json_log *log);
 
 /* Whether there was one more line. *line is NULL for what is no JSON, such as a line that a crash cut off. false with

@@ -71,10 +71,7 @@ static int run(const cli_args *args) {
     bool json = cli_flag(args, "json");
     sia_error err;
     bench *b = calloc(1, sizeof *b);
-    if (!b) {
-        (void)sia_fail_memory(&err, sizeof *b, "bench");
-        return cli_fail(&err);
-    }
+    if (!b) return cli_fail_memory(sizeof *b, "bench");
     int code = read_settings(args, &b->set);
     if (!code) {
         sia_status status = bench_create(b, &err);

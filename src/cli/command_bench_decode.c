@@ -173,10 +173,7 @@ static sia_status report(const bench *b, bool json, const char *preset, sia_erro
 static int run(const cli_args *args) {
     sia_error err;
     bench *b = calloc(1, sizeof *b);
-    if (!b) {
-        (void)sia_fail_memory(&err, sizeof *b, "bench");
-        return cli_fail(&err);
-    }
+    if (!b) return cli_fail_memory(sizeof *b, "bench");
     int code = read_settings(args, b);
     if (!code) {
         cli_catch_stop();

@@ -283,10 +283,7 @@ static int run(const cli_args *args) {
     sia_map map = {.bytes = ""};
     if (count > 1) return cli_usage(args, "want one file at most");
     bench *b = calloc(1, sizeof *b);
-    if (!b) {
-        (void)sia_fail_memory(&err, sizeof *b, "bench");
-        return cli_fail(&err);
-    }
+    if (!b) return cli_fail_memory(sizeof *b, "bench");
     b->threads = (int)cli_int(args, "threads") ? (int)cli_int(args, "threads") : sia_threads_available();
     sia_status status = SIA_OK;
     if (count) {

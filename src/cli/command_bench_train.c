@@ -364,12 +364,8 @@ static int run_bench(const cli_args *args, bench *b) {
 }
 
 static int run(const cli_args *args) {
-    sia_error err;
     bench *b = calloc(1, sizeof *b);
-    if (!b) {
-        (void)sia_fail_memory(&err, sizeof *b, "bench");
-        return cli_fail(&err);
-    }
+    if (!b) return cli_fail_memory(sizeof *b, "bench");
     int code = run_bench(args, b);
     for (int i = 0; i < b->problem_count; i++) problem_destroy(&b->problems[i]);
     cli_roofs_destroy(b->roofs);

@@ -268,10 +268,7 @@ static int run(const cli_args *args) {
         return cli_usage(args, "%d schemes and values together: want %d at most, as a report can show", names,
                          SIA_COMPARE_NAMES);
     table *t = calloc(1, sizeof *t);
-    if (!t) {
-        (void)sia_fail_memory(&err, sizeof *t, "table");
-        return cli_fail(&err);
-    }
+    if (!t) return cli_fail_memory(sizeof *t, "table");
     t->quiet = quiet;
     t->schemes = schemes;
     t->scheme_count = job.scheme_count;

@@ -147,10 +147,7 @@ static int run(const cli_args *args) {
     if (!status) status = sia_multiples_parse(cli_text(args, "lengths"), settings.multiples, &err);
     if (status) return cli_fail(&err);
     sia_needle_source *runs = calloc((size_t)count, sizeof *runs);
-    if (!runs) {
-        (void)sia_fail_memory(&err, (size_t)count * sizeof *runs, "runs");
-        return cli_fail(&err);
-    }
+    if (!runs) return cli_fail_memory((size_t)count * sizeof *runs, "runs");
     for (int i = 0; i < count; i++) runs[i].path = paths[i];
     cli_command_line(args, command, sizeof command);
     view v = {.quiet = quiet, .json = cli_flag(args, "json"), .settings = &settings};

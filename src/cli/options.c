@@ -14,16 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/harmless.h"
 #include "cli/describe.h"
 #include "cli/ranks.h"
 #include "cli/show.h"
 
-enum { MAX_OPTIONS = 64 };
-
 struct cli_args {
     const cli_command *command;
-    const char *value[MAX_OPTIONS]; /* by the option's place in the table; NULL: not given */
+    const char **value; /* by the option's place in the table; NULL: not given */
     char **operands;
     int operand_count;
 };
@@ -118,6 +117,12 @@ int cli_fail(const sia_error *err) {
     if (cli_ranks_tell(prefix)) fprintf(stderr, "sia: %s%s\n", prefix, err->text);
     if (err->status == SIA_STOPPED) return CLI_INTERRUPTED;
     return err->status == SIA_ARGUMENT || err->status == SIA_SCHEME ? CLI_USAGE : CLI_FAILED;
+}
+
+int cli_fail_memory(size_t bytes, const char *what) {
+    sia_error err;
+    (void)sia_fail_memory(&err, bytes, what);
+    return cli_fail(&err);
 }
 
 /* The last sentence about the usage; what was typed may be a name that the shell found, so it is long. */
@@ -309,10 +314,15 @@ static int run_command(int argc, char **argv) {
             cli_print_help(command);
             return CLI_DONE;
         }
-    cli_args args = {.command = command};
+    size_t options = 0;
+    while (command->options[options].name) options++;
+    cli_args args = {.command = command, .value = calloc(options + 1, sizeof *args.value)};
+    if (!args.value) return cli_fail_memory(options * sizeof *args.value, "options");
     int code = parse(&args, argc - words, argv + words);
     if (command->ranks) code = cli_ranks_start(&args, code, usage_sentence);
-    return code == CLI_DONE ? command->run(&args) : code;
+    if (code == CLI_DONE) code = command->run(&args);
+    free(args.value);
+    return code;
 }
 
 /* sia help COMMAND is sia COMMAND --help. */

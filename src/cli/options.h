@@ -81,6 +81,7 @@ void cli_flush(void);
 
 /* Prints "sia: sentence" on stderr and returns the exit code that goes with the status. */
 int cli_fail(const sia_error *err);
+int cli_fail_memory(size_t bytes, const char *what);
 
 /* Prints "sia COMMAND: sentence" and where to find help; returns CLI_USAGE. */
 int cli_usage(const cli_args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));

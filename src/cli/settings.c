@@ -81,7 +81,7 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
     if (!status && cli_has(args, "config") && cli_given(args, "config"))
         status = read_config(cli_text(args, "config"), settings, &err);
     /* The config of a run has every number; those that follow from a length or a width follow the options. */
-    if (!status && !base) sia_model_config_forget(&settings->model);
+    if (!status && !base) sia_settings_forget(settings);
     if (!status) status = cli_apply(args, sia_model_fields, &settings->model, &err);
     if (!status) status = cli_apply(args, sia_training_fields, &settings->training, &err);
     if (!status && cli_has(args, "scheme") && cli_given(args, "scheme")) {

@@ -96,7 +96,7 @@ static sia_status passed_on(sia_status status, const sia_error *said, const char
     if (!said->text[0])
         return sia_fail(err, status, "transport: %s failed, rank %d (%s)", call, peer,
                         sia_status_name(status));
-    return sia_fail(err, status, "%.*s", (int)sizeof said->text - 1, said->text);
+    return sia_fail(err, status, "rank %d: %.*s", peer, (int)sizeof said->text - 1, said->text);
 }
 
 static size_t part_bytes(size_t left) { return left < SIA_MESSAGE_MOST ? left : SIA_MESSAGE_MOST; }
@@ -264,8 +264,10 @@ sia_status(sia_comm_agree)(sia_comm *c, sia_status status, sia_error *err) {
     if (status == SIA_LOST) return status;
     verdict v = {.status = (int32_t)status, .rank = c->rank};
     if (status && err) memcpy(v.text, err->text, sizeof v.text);
-    sia_status heard = over_the_tree(c, &v, sizeof v, 1, worse, err);
-    if (heard) return heard;
+    sia_error unheard;
+    sia_status heard = over_the_tree(c, &v, sizeof v, 1, worse, &unheard);
+    if (heard && status) return status; /* its own reason says more than that others do not answer */
+    if (heard) return sia_fail(err, heard, "%s", unheard.text);
     c->agreed = v.status != SIA_OK;
     if (v.status == SIA_OK) return SIA_OK;
     v.text[sizeof v.text - 1] = 0;

@@ -48,7 +48,6 @@ const char *sia_mpi_library(void) { return "none"; }
 #    include <unistd.h>
 
 static MPI_Comm world; /* a copy of MPI_COMM_WORLD whose errors are returned */
-static int end_code;
 
 /* ------------------------------------------------------------------------------------------------ moving on */
 
@@ -111,12 +110,12 @@ static sia_request kept(MPI_Request r) {
     return kept;
 }
 
-static sia_status checked(int code, const char *call, int peer, sia_error *err) {
+static sia_status checked(int code, const char *call, sia_error *err) {
     if (code == MPI_SUCCESS) return SIA_OK;
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
     if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
-    return sia_fail(err, SIA_LOST, "%s, rank %d: %.*s", call, peer, length, text);
+    return sia_fail(err, SIA_LOST, "%s: %.*s", call, length, text);
 }
 
 /* The analyzer wants each request's wait in the function that starts it.
@@ -129,7 +128,7 @@ static sia_status mpi_send(void *context, int to, const void *data, size_t bytes
     int code = MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, world, &r);
     leave(code == MPI_SUCCESS);
     if (code == MPI_SUCCESS) *request = kept(r);
-    return checked(code, "MPI_Isend", to, err);
+    return checked(code, "MPI_Isend", err);
 }
 
 static sia_status mpi_receive(void *context, int from, void *data, size_t bytes, int tag,
@@ -140,7 +139,7 @@ static sia_status mpi_receive(void *context, int from, void *data, size_t bytes,
     int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, world, &r);
     leave(code == MPI_SUCCESS);
     if (code == MPI_SUCCESS) *request = kept(r);
-    return checked(code, "MPI_Irecv", from, err);
+    return checked(code, "MPI_Irecv", err);
 }
 
 /* NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker) */
@@ -148,38 +147,54 @@ static sia_status mpi_receive(void *context, int from, void *data, size_t bytes,
 static sia_status mpi_test(void *context, sia_request *request, int *done, sia_error *err) {
     (void)context;
     MPI_Request r;
-    MPI_Status got;
     int flag = 0;
     memcpy(&r, request, sizeof r);
     enter();
-    int code = MPI_Test(&r, &flag, &got);
+    int code = MPI_Test(&r, &flag, MPI_STATUS_IGNORE);
     leave(flag ? -1 : 0);
     *request = kept(r);
     *done = flag;
-    return checked(code, "MPI_Test", code == MPI_SUCCESS ? 0 : got.MPI_SOURCE, err);
+    return checked(code, "MPI_Test", err);
 }
 
 /* A launcher's environment without a size of the job, such as PMIx alone, still means a launcher. */
 static bool under_launcher(void) { return sia_launched() > 1 || getenv("PMIX_RANK") || getenv("PMI_RANK"); }
 
-/* MPI_Init and MPI_Comm_dup wait for all ranks, and not every launcher ends a job of which one was gone before it. */
-static void *start_watch(void *seconds) {
-    static const char sentence[] = "sia: MPI does not start: not all ranks are there\n";
-    (void)nanosleep(&(struct timespec){.tv_sec = *(const time_t *)seconds}, NULL);
-    (void)!write(STDERR_FILENO, sentence, sizeof sentence - 1);
-    _exit(1);
+/* A thread that ends the process when MPI does not return in time. */
+static struct {
+    pthread_t thread;
+    bool running;
+    time_t seconds;
+    const char *sentence; /* what it says then; NULL: nothing */
+    int code;
+} watch;
+
+static void *watch_main(void *unused) {
+    (void)unused;
+    (void)nanosleep(&(struct timespec){.tv_sec = watch.seconds}, NULL);
+    if (watch.sentence) (void)!write(STDERR_FILENO, watch.sentence, strlen(watch.sentence));
+    _exit(watch.code);
 }
 
+static void watch_begin(time_t seconds, const char *sentence, int code) {
+    watch.seconds = seconds;
+    watch.sentence = sentence;
+    watch.code = code;
+    watch.running = pthread_create(&watch.thread, NULL, watch_main, NULL) == 0;
+}
+
+static void watch_end(void) {
+    if (!watch.running) return;
+    (void)pthread_cancel(watch.thread);
+    (void)pthread_join(watch.thread, NULL);
+}
+
+/* MPI_Init and MPI_Comm_dup wait for all ranks, and not every launcher ends a job of which one was gone before it. */
 static int start_in_time(double timeout, int *given) {
-    static time_t seconds;
-    pthread_t watch;
-    seconds = (time_t)timeout + 1;
-    bool watched = pthread_create(&watch, NULL, start_watch, &seconds) == 0;
+    watch_begin((time_t)timeout + 1, "sia: MPI does not start: not all ranks are there\n", 1);
     int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, given);
     if (code == MPI_SUCCESS) code = MPI_Comm_dup(MPI_COMM_WORLD, &world);
-    if (!watched) return code;
-    (void)pthread_cancel(watch);
-    (void)pthread_join(watch, NULL);
+    watch_end();
     return code;
 }
 
@@ -208,28 +223,18 @@ sia_status sia_mpi_start(sia_comm **c, double timeout, sia_error *err) {
         timeout, err);
 }
 
-/* With the other ranks gone, neither MPI_Finalize nor MPI_Abort promises to return. */
-static void *end_anyway(void *seconds) {
-    (void)nanosleep(&(struct timespec){.tv_sec = *(const time_t *)seconds}, NULL);
-    _exit(end_code ? end_code : 1);
-}
-
 void sia_mpi_end(sia_comm *c, bool clean, int code) {
     int started = 0, ended = 0;
     sia_comm_destroy(c);
     if (MPI_Initialized(&started) != MPI_SUCCESS || !started) return;
     if (MPI_Finalized(&ended) != MPI_SUCCESS || ended) return;
-    static time_t patience;
-    pthread_t watch;
-    end_code = code;
-    patience = clean ? 60 : 10;
-    (void)pthread_create(&watch, NULL, end_anyway, &patience);
+    /* With the other ranks gone, neither MPI_Finalize nor MPI_Abort promises to return. */
+    watch_begin(clean ? 60 : 10, NULL, code ? code : 1);
     if (clean) {
         stop_mover();
         (void)MPI_Comm_free(&world);
         (void)MPI_Finalize();
-        (void)pthread_cancel(watch);
-        (void)pthread_join(watch, NULL);
+        watch_end();
         return;
     }
     /* A launcher that ends the job at once may not have read what this rank said last. */

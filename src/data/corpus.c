@@ -62,6 +62,8 @@ static sia_status open_shard(sia_corpus *c, const char *path, sia_error *err) {
     return status;
 }
 
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
 /* A pattern may come from someone else's config.json: with wildcards in the names of folders too, a line of it
  * goes through more paths than anyone has time for. */
 static sia_status open_pattern(sia_corpus *c, const char *pattern, sia_error *err) {
@@ -70,7 +72,7 @@ static sia_status open_pattern(sia_corpus *c, const char *pattern, sia_error *er
     if (last && strcspn(pattern, "*?[") < (size_t)(last - pattern))
         return sia_fail(err, SIA_ARGUMENT, "%s: want * ? [ in the names of files alone, not of folders",
                         pattern);
-    int code = glob(pattern, GLOB_ERR, NULL, &found);
+    int code = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
     sia_status status = SIA_OK;
     if (code == GLOB_NOMATCH)
         status = sia_fail(err, SIA_FILE, "%s: no file matches", pattern);
@@ -78,6 +80,8 @@ static sia_status open_pattern(sia_corpus *c, const char *pattern, sia_error *er
         status = sia_fail_memory(err, strlen(pattern), pattern);
     else if (code)
         status = sia_fail(err, SIA_FILE, "%s: a folder could not be read", pattern);
+    /* glob would sort by the host's language, and then the text would depend on it. */
+    if (!status) qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_bytes);
     for (size_t i = 0; !status && i < found.gl_pathc; i++) status = open_shard(c, found.gl_pathv[i], err);
     globfree(&found);
     return status;

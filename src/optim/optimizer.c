@@ -280,20 +280,15 @@ static sia_status create_tasks(sia_optimizer *o, sia_error *err) {
 
 /* Each thread that may get a matrix has room for the largest. */
 static sia_status create_work(sia_optimizer *o, sia_error *err) {
-    int64_t matrices = 0;
     for (int64_t i = 0; i < o->count; i++) {
         const sia_optim_tensor *t = &o->tensors[i];
         if (!is_muon(t) || !is_ours(o, i)) continue;
-        matrices++;
         int64_t floats = (sia_muon_floats(t->rows, t->columns) + 15) / 16 * 16;
         if (floats > o->work_floats) o->work_floats = floats;
     }
-    if (!matrices) return SIA_OK;
+    if (!o->work_floats) return SIA_OK;
     o->work = sia_alloc((size_t)o->config.threads, (size_t)o->work_floats * sizeof(float));
-    if (!o->work)
-        return sia_fail_memory(err, (size_t)o->config.threads * (size_t)o->work_floats * sizeof(float),
-                               "the optimiser's workspace");
-    return SIA_OK;
+    return o->work ? SIA_OK : sia_fail_memory(err, sia_optimizer_work_bytes(o), "the optimiser's workspace");
 }
 
 sia_status sia_optimizer_create(sia_optimizer **out, const sia_optim_tensor *tensors, int64_t count,
@@ -339,6 +334,10 @@ const sia_optim_part *sia_optimizer_parts(const sia_optimizer *o, int64_t *count
 }
 
 size_t sia_optimizer_bytes(const sia_optimizer *o) { return o->memory_bytes; }
+
+size_t sia_optimizer_work_bytes(const sia_optimizer *o) {
+    return (size_t)o->config.threads * (size_t)o->work_floats * sizeof(float);
+}
 
 void sia_optimizer_destroy(sia_optimizer *o) {
     if (!o) return;

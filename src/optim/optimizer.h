@@ -98,7 +98,8 @@ typedef struct sia_optim_part {
 
 const sia_optim_part *sia_optimizer_parts(const sia_optimizer *o, int64_t *count);
 
-size_t sia_optimizer_bytes(const sia_optimizer *o); /* of the states on this rank */
+size_t sia_optimizer_bytes(const sia_optimizer *o);      /* of the states on this rank */
+size_t sia_optimizer_work_bytes(const sia_optimizer *o); /* of what its threads compute in */
 
 void sia_optimizer_destroy(sia_optimizer *o); /* NULL is no error */
 

@@ -350,7 +350,8 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
 static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
     sia_json_log log;
     json_t *json;
-    sia_status status = sia_json_log_open(&log, folder, "metrics.jsonl", err);
+    sia_status status = sia_json_log_open(&log, folder, "metrics.jsonl", PTRDIFF_MAX, err);
+    if (!status && !log.text) status = sia_fail(err, SIA_FILE, "%s: not there after training", log.path);
     int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
     double smoothed = 0;
     while (!status && sia_json_log_next(&log, &json, &status, err)) {
@@ -429,18 +430,26 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     return status;
 }
 
+/* The parts of this rank, by number. */
+static sia_part *own_part(const study *s, int64_t i) {
+    return &s->plan.parts[sia_comm_rank(s->comm) + i * sia_comm_size(s->comm)];
+}
+
+static bool is_finished(const study *s, const sia_part *p) {
+    for (int i = 0; i < p->scheme_count; i++)
+        if (!sia_finished_result(&s->finished, p->schemes[i], p->variant, p->seed)) return false;
+    return true;
+}
+
 static void part_task(void *context, int64_t task, int worker_index) {
     (void)worker_index;
     study *s = context;
-    worker w = {.s = s, .p = &s->plan.parts[sia_comm_rank(s->comm) + task * sia_comm_size(s->comm)]};
+    worker w = {.s = s, .p = own_part(s, task)};
     pthread_mutex_lock(&s->lock);
     bool skip = s->status || s->stopping;
     pthread_mutex_unlock(&s->lock);
     if (skip) return;
-    bool all = true;
-    for (int i = 0; i < w.p->scheme_count; i++)
-        all = all && sia_finished_result(&s->finished, w.p->schemes[i], w.p->variant, w.p->seed);
-    if (all) {
+    if (is_finished(s, w.p)) {
         set_done(&w);
         for (int i = 0; i < w.p->scheme_count; i++) (void)tell_finished(&w, w.p->schemes[i]);
         return;
@@ -530,12 +539,14 @@ static sia_status open_study(study *s, sia_error *err) {
 static sia_status train_parts(study *s, sia_error *err) {
     int threads = s->job->threads ? s->job->threads : sia_threads_available();
     int ranks = sia_comm_size(s->comm);
-    int64_t own = (s->plan.count - sia_comm_rank(s->comm) + ranks - 1) / ranks;
-    s->inner_threads = own > 1 ? 1 : threads;
+    int64_t own = (s->plan.count - sia_comm_rank(s->comm) + ranks - 1) / ranks, left = 0;
+    for (int64_t i = 0; i < own; i++) left += !is_finished(s, own_part(s, i));
+    bool side_by_side = left > 1; /* one each, with a thread for each; the only one has all threads */
+    s->inner_threads = side_by_side ? 1 : threads;
     pthread_mutex_lock(&s->lock);
     (void)tell(s, (sia_compare_event){.data = &s->data});
     pthread_mutex_unlock(&s->lock);
-    sia_parallel(own > 1 ? threads : 1, own, part_task, s);
+    sia_parallel(side_by_side ? threads : 1, own, part_task, s);
     if (s->status && err) *err = s->err;
     if (s->status) return s->status;
     return s->stopping ? sia_fail(err, SIA_STOPPED, "stopped") : SIA_OK;

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/path.h"
 
-enum { KEY = 160 /* more than the names of a plan take: a longer one is none of them */ };
+enum { LOG_MOST = 1 << 28, KEY = 160 /* more than the names of a plan take: a longer one is none of them */ };
 
 static const char file_name[] = "compare.jsonl";
 
@@ -130,7 +130,7 @@ sia_status sia_finished_read(sia_finished *f, const sia_plan *plan, const char *
     sia_json_log log;
     json_t *line;
     *f = (sia_finished){.results = json_object(), .trainings = json_object()};
-    sia_status status = sia_json_log_open(&log, folder, file_name, err);
+    sia_status status = sia_json_log_open(&log, folder, file_name, LOG_MOST, err);
     if (!status && (!f->results || !f->trainings)) status = sia_fail_memory(err, 64, "results");
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
         char name[512];
@@ -163,7 +163,7 @@ sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia
     json_t *line;
     char *kept; /* what stays moves to the front of the text */
     int headers = 0;
-    sia_status status = sia_json_log_open(&log, folder, file_name, err);
+    sia_status status = sia_json_log_open(&log, folder, file_name, LOG_MOST, err);
     kept = log.text;
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
         if (stays(f, line, &headers)) {

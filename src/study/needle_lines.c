@@ -12,6 +12,8 @@
 #include "base/path.h"
 #include "study/needle.h"
 
+enum { LOG_MOST = 1 << 28 };
+
 static const char file_name[] = "needle.jsonl";
 
 /* ------------------------------------------------------------------------------------------------ the file */
@@ -23,7 +25,7 @@ static sia_status add(sia_needle_lines *lines, json_t *line, sia_error *err) {
 static sia_status read_file(sia_needle_lines *lines, const char *folder, sia_error *err) {
     sia_json_log log;
     json_t *line;
-    sia_status status = sia_json_log_open(&log, folder, file_name, err);
+    sia_status status = sia_json_log_open(&log, folder, file_name, LOG_MOST, err);
     while (!status && sia_json_log_next(&log, &line, &status, err))
         if (json_is_object(line)) {
             status = add(lines, line, err);

@@ -238,12 +238,16 @@ static void give_back(const sia_run *run) {
 }
 
 /* An editor may have left out the end of the last line: it is whole all the same. */
-static bool is_object(const char *line, size_t length) {
+static sia_status look_for_object(const char *line, size_t length, bool *found, const char *path,
+                                  sia_error *err) {
     json_t *json = NULL;
     json_error_t at;
-    bool object = length && sia_json_load(&json, line, length, 0, &at) == SIA_OK && json_is_object(json);
+    *found = false;
+    if (length == 0) return SIA_OK;
+    if (sia_json_load(&json, line, length, 0, &at) == SIA_MEMORY) return sia_fail_memory(err, length, path);
+    *found = json_is_object(json);
     json_decref(json);
-    return object;
+    return SIA_OK;
 }
 
 static sia_status end_line(const char *path, size_t size, sia_error *err) {
@@ -269,7 +273,8 @@ static sia_status cut_partial_line(const char *path, sia_error *err) {
     (void)close(fd);
     size_t whole = map.size;
     while (whole && map.bytes[whole - 1] != '\n') whole--;
-    bool unended = is_object(map.bytes + whole, map.size - whole);
+    bool unended = false;
+    if (!status) status = look_for_object(map.bytes + whole, map.size - whole, &unended, path, err);
     if (unended) whole = map.size;
     if (!status && about.st_nlink > 1)
         status = sia_file_replace(path, map.bytes, whole, err);

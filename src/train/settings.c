@@ -93,6 +93,11 @@ sia_status sia_settings_preset(sia_settings *s, const char *preset, sia_error *e
     return SIA_OK;
 }
 
+void sia_settings_forget(sia_settings *s) {
+    sia_model_config_forget(&s->model);
+    if (s->training.micro_batch == s->training.batch) s->training.micro_batch = 0;
+}
+
 sia_status sia_settings_complete(sia_settings *s, sia_error *err) {
     sia_training_settings *t = &s->training;
     if (t->micro_batch == 0) t->micro_batch = t->batch;

@@ -45,6 +45,9 @@ sia_status sia_settings_preset(sia_settings *s, const char *preset, sia_error *e
 /* Fills in what is 0, and checks all of it. */
 sia_status sia_settings_complete(sia_settings *s, sia_error *err);
 
+/* The other way: what is as the rest makes it becomes 0 again, so that it follows when the rest is changed. */
+void sia_settings_forget(sia_settings *s);
+
 sia_optim_config sia_settings_optim(const sia_settings *s, int threads);
 sia_schedule sia_settings_schedule(const sia_settings *s);
 

@@ -311,7 +311,7 @@ static sia_status validated(const state *s, bool *found, sia_error *err) {
     sia_json_log log;
     json_t *line;
     *found = false;
-    sia_status status = sia_json_log_open(&log, s->job->folder, "metrics.jsonl", err);
+    sia_status status = sia_json_log_open(&log, s->job->folder, "metrics.jsonl", PTRDIFF_MAX, err);
     /* A line that is no JSON is no validation either; sia_run_rewind says more of it. */
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
         if (json_object_get(line, "validation") &&

@@ -158,7 +158,8 @@ sia_optimizer *sia_trainer_optimizer(const sia_trainer *t) { return t->optimizer
 size_t sia_trainer_bytes(const sia_trainer *t) {
     enum { COPIES = 4 }; /* of the model's numbers: weights, gradients, weights packed for each pass */
     return COPIES * (size_t)sia_model_size(t->m) * sizeof(float) + sia_optimizer_bytes(t->optimizer) +
-           sia_training_bytes(t->training) + (t->exchange ? sia_exchange_bytes(t->exchange) : 0);
+           sia_optimizer_work_bytes(t->optimizer) + sia_training_bytes(t->training) +
+           (t->exchange ? sia_exchange_bytes(t->exchange) : 0);
 }
 
 /* ------------------------------------------------------------------------------------------------ gradients */

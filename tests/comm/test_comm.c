@@ -159,8 +159,24 @@ static void transport_fails(void **state) {
         sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
         assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
         assert_int_equal(sia_comm_sum(c, &number, 1, i < 8 ? &err : NULL), SIA_LOST);
-        if (i < 8) assert_string_equal(err.text, i < 4 ? without[i] : "the cable is cut");
+        if (i < 8) assert_string_equal(err.text, i < 4 ? without[i] : "rank 1: the cable is cut");
         if (i < 8) assert_int_equal(err.status, SIA_LOST);
+        sia_comm_destroy(c);
+    }
+}
+
+/* A rank that fails while another is gone gives its own reason; one that did not fail, that of the loss. */
+static void fails_alone(void **state) {
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        failing f = {.text = "the cable is cut"};
+        sia_error err = {0};
+        sia_comm *c;
+        sia_transport transport = {.context = &f, .size = 2, FUNCTIONS};
+        assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+        sia_status status = own ? sia_fail(&err, SIA_MEMORY, "no room") : SIA_OK;
+        assert_int_equal(sia_comm_agree(c, status, &err), own ? SIA_MEMORY : SIA_LOST);
+        assert_string_equal(err.text, own ? "no room" : "rank 1: the cable is cut");
         sia_comm_destroy(c);
     }
 }
@@ -403,12 +419,13 @@ static void test_exchange(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),    cmocka_unit_test(none_is_one),
-        cmocka_unit_test(test_parts),       cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_same),        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_exchange),    cmocka_unit_test(refused),
-        cmocka_unit_test(transport_fails),  cmocka_unit_test(gathering_fails),
-        cmocka_unit_test(refused_messages), cmocka_unit_test(counted_bytes),
+        cmocka_unit_test(test_together),   cmocka_unit_test(none_is_one),
+        cmocka_unit_test(test_parts),      cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_same),       cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_exchange),   cmocka_unit_test(refused),
+        cmocka_unit_test(transport_fails), cmocka_unit_test(fails_alone),
+        cmocka_unit_test(gathering_fails), cmocka_unit_test(refused_messages),
+        cmocka_unit_test(counted_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,8 @@ static void check_compare(void) {
     char folder[256];
     json_t *lines = json_array(), *line;
     size_t i, headers = 0;
-    sia_status status = sia_json_log_open(&log, in_folder("compare", folder), "compare.jsonl", NULL);
+    sia_status status =
+        sia_json_log_open(&log, in_folder("compare", folder), "compare.jsonl", LOG_MOST, NULL);
     while (!status && sia_json_log_next(&log, &line, &status, NULL))
         if (line && json_array_append_new(lines, line)) abort();
     if (status) abort();

@@ -520,6 +520,10 @@ static const command_case ways[] = {
      "1x && "
      "grep -o '\"prope_base\": [0-9.]*' longer/config.json",
      0, "\"prope_base\": 10.0"},
+    {"$SIA train --quiet --config whole/config.json text.txt --out smaller --batch 1 --steps 1 --lengths 1x "
+     "&& "
+     "grep -o '\"micro_batch\": [0-9]*' smaller/config.json",
+     0, "\"micro_batch\": 1"},
     {"$SIA train - --vocabulary 300 --quiet --out by-stdin" WHOLE " < text.txt && cmp "
      "whole/step-000060/model.safetensors by-stdin/step-000060/model.safetensors",
      0, ""},
