@@ -14,7 +14,7 @@ const sia_field *sia_field_find(const sia_field *fields, const char *name) {
     return NULL;
 }
 
-double sia_field_get(const void *settings, const sia_field *field) {
+static double get(const void *settings, const sia_field *field) {
     const void *at = (const char *)settings + field->offset;
     switch (field->kind) {
     case SIA_FIELD_INT:
@@ -92,7 +92,7 @@ static bool in_range(const sia_field *field, double value) {
 
 sia_status sia_fields_check(const void *settings, const sia_field *fields, sia_error *err) {
     for (; fields->name; fields++) {
-        double value = sia_field_get(settings, fields);
+        double value = get(settings, fields);
         if (in_range(fields, value)) continue;
         if (fields->kind == SIA_FIELD_CHOICE)
             return sia_fail(err, SIA_ARGUMENT, "%s: want one of: %s", fields->name, fields->choices);
@@ -104,7 +104,7 @@ sia_status sia_fields_check(const void *settings, const sia_field *fields, sia_e
 
 void sia_fields_write(const void *settings, const sia_field *fields, json_t **object) {
     for (; fields->name; fields++) {
-        double value = sia_field_get(settings, fields);
+        double value = get(settings, fields);
         json_t *json;
         size_t length;
         const char *word;

@@ -36,7 +36,6 @@ typedef struct sia_field {
 
 const sia_field *sia_field_find(const sia_field *fields, const char *name); /* NULL when there is none */
 
-double sia_field_get(const void *settings, const sia_field *field);
 void sia_field_set(void *settings, const sia_field *field, double value); /* in its range */
 
 /* Sets a choice by its word; any other field must be set by number. */

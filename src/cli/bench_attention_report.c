@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/threads.h"
 #include "cli/blas.h"
 #include "cli/machine.h"
@@ -85,7 +86,7 @@ static cli_quartiles milliseconds(const bench *b, const bench_cell *cell) {
 /* ---------------------------------------------------------------------------------------------- JSON */
 
 static void put(json_t *line, const char *name, double value) {
-    json_object_set_new(line, name, isfinite(value) ? json_real(value) : json_null());
+    json_object_set_new(line, name, sia_json_number(value));
 }
 
 static void put_quartiles(json_t *line, const char *name, cli_quartiles q) {

@@ -148,7 +148,7 @@ static sia_status evaluate(job *j, sia_error *err) {
         cli_flush();
         status = sia_eval_loss(j->model.m, &j->eval, j->lengths.list[j->at], r, err);
         double seconds = cli_seconds() - started;
-        if (!status && !json && j->progress.width) fprintf(stderr, "\r%*s\r", j->progress.width, "");
+        if (!status && !json) cli_progress_clear(&j->progress);
         if (!status && !json) print_row(r, seconds);
         if (!status) status = put_lines(j, r, seconds, err);
         j->done += work(j, j->lengths.list[j->at]);

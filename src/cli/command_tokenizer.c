@@ -191,10 +191,8 @@ static int print_json(const sia_tokenizer *t, const summary *s) {
                              "merges", (json_int_t)sia_tokenizer_merges(t), "end_of_text",
                              (json_int_t)sia_tokenizer_end_of_text(t), "specials", specials, "longest_bytes",
                              (json_int_t)s->longest_bytes, "mean_bytes", s->mean_bytes);
-    int result = root ? cli_json_dump(root, stdout, JSON_REAL_PRECISION(6)) : -1;
-    json_decref(root);
-    putchar('\n');
-    return result == 0 ? CLI_DONE : CLI_FAILED;
+    sia_error err;
+    return cli_json_line(root, &err) ? cli_fail(&err) : CLI_DONE;
 }
 
 static void print_token(const sia_tokenizer *t, uint32_t id, size_t limit) {

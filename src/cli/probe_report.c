@@ -3,12 +3,9 @@
  * A table shows what a person wants to see, the JSON everything. */
 #include "cli/probe_report.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "cli/machine.h"
 #include "cli/show.h"
@@ -74,65 +71,55 @@ void probe_print(FILE *to, const probe_subject *s) {
 
 /* ---------------------------------------------------------------------------------------------- JSON */
 
-typedef struct json_out {
-    FILE *stream;
-    sia_status status;
-    sia_error *err;
+/* The lines of a subject. */
+typedef struct lines {
+    cli_json_out out;
     const probe_subject *subject;
-} json_out;
-
-static void put_line(json_out *out, json_t *line) {
-    if (!out->status && !line)
-        out->status = sia_fail(out->err, SIA_ARGUMENT, "a name is no UTF-8: no JSON holds it");
-    if (!out->status && (cli_json_dump(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT) ||
-                         fputc('\n', out->stream) == EOF))
-        out->status = sia_fail(out->err, SIA_FILE, "probe: %s", strerror(errno));
-    json_decref(line);
-}
+} lines;
 
 /* A line of one kind, whose other fields follow: of `more`, which it takes. */
-static void put(json_out *out, const char *kind, json_t *more) {
-    json_t *line = json_pack("{s:s,s:s,s:I}", "kind", kind, "scheme", out->subject->scheme, "seed",
-                             (json_int_t)out->subject->config->seed);
+static void put(lines *to, const char *kind, json_t *more) {
+    json_t *line = json_pack("{s:s,s:s,s:I}", "kind", kind, "scheme", to->subject->scheme, "seed",
+                             (json_int_t)to->subject->config->seed);
     if (!more || json_object_update(line, more) ||
-        json_object_set_new(line, "model", sia_json_text(out->subject->path))) {
+        json_object_set_new(line, "model", sia_json_text(to->subject->path))) {
         json_decref(line);
         line = NULL;
     }
     json_decref(more);
-    put_line(out, line);
+    cli_json_put(&to->out, line);
 }
 
 sia_status probe_write_study(FILE *stream, const char *command, const char *data, int threads,
                              sia_error *err) {
-    json_out out = {.stream = stream, .err = err};
-    put_line(&out,
-             json_pack("{s:s,s:o,s:s,s:o,s:o}", "kind", "study", "command", sia_json_text(command), "version",
-                       sia_version(), "machine", cli_machine_json(threads), "data", sia_json_text(data)));
+    cli_json_out out = {stream, SIA_OK, err};
+    cli_json_put(&out, json_pack("{s:s,s:o,s:s,s:o,s:o}", "kind", "study", "command", sia_json_text(command),
+                                 "version", sia_version(), "machine", cli_machine_json(threads), "data",
+                                 sia_json_text(data)));
     return out.status;
 }
 
-static void put_model(json_out *out) {
-    const probe_subject *s = out->subject;
+static void put_model(lines *to) {
+    const probe_subject *s = to->subject;
     const sia_probe *p = s->probe;
-    put(out, "probe-model",
+    put(to, "probe-model",
         json_pack("{s:I,s:I,s:i,s:i,s:i,s:I,s:I,s:I,s:o}", "step", (json_int_t)s->step, "train_len",
                   (json_int_t)s->config->train_len, "layers", p->layers, "heads", p->heads, "head_dim",
                   s->config->head_dim, "length", (json_int_t)p->length, "windows", (json_int_t)p->windows,
                   "pairs", (json_int_t)p->pairs, "data", sia_json_text(s->data)));
 }
 
-static void put_contexts(json_out *out) {
-    const sia_probe *p = out->subject->probe;
+static void put_contexts(lines *to) {
+    const sia_probe *p = to->subject->probe;
     for (int i = 0; i < p->context_count; i++) {
         const sia_probe_context *c = &p->contexts[i];
-        put(out, "probe-context",
+        put(to, "probe-context",
             json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:i}", "length", (json_int_t)c->length, "entropy",
                       c->entropy.mean, "entropy_error", c->entropy.error, "last100", c->last100.mean,
                       "last100_error", c->last100.error, "self", c->self.mean, "first", c->first.mean, "rows",
                       c->rows));
         for (int r = 0; r < c->ranges; r++)
-            put(out, "probe-range",
+            put(to, "probe-range",
                 json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f}", "length", (json_int_t)c->length, "from",
                           (json_int_t)c->range[r].from, "to", (json_int_t)c->range[r].to, "keys",
                           (json_int_t)((c->range[r].to < c->length ? c->range[r].to : c->length) -
@@ -142,11 +129,11 @@ static void put_contexts(json_out *out) {
     }
 }
 
-static void put_mass(json_out *out, int layer, int head) {
-    const sia_probe *p = out->subject->probe;
+static void put_mass(lines *to, int layer, int head) {
+    const sia_probe *p = to->subject->probe;
     for (int range = 0; range < p->ranges; range++) {
         const sia_probe_range *of = &p->contexts[p->context_count - 1].range[range];
-        put(out, "probe-mass",
+        put(to, "probe-mass",
             json_pack("{s:i,s:i,s:i,s:I,s:I,s:f}", "layer", layer, "head", head, "decade", range, "from",
                       (json_int_t)of->from, "to", (json_int_t)of->to, "mass",
                       p->mass[((int64_t)layer * p->heads + head) * p->ranges + range]));
@@ -163,8 +150,8 @@ static json_t *quantile_pairs(const sia_probe_logits *l) {
     return list;
 }
 
-static void put_logits(json_out *out, int layer, int head, sia_probe_kind kind) {
-    const sia_probe_logits *l = sia_probe_logits_of(out->subject->probe, layer, head, kind);
+static void put_logits(lines *to, int layer, int head, sia_probe_kind kind) {
+    const sia_probe_logits *l = sia_probe_logits_of(to->subject->probe, layer, head, kind);
     json_t *more =
         json_pack("{s:i,s:i,s:f,s:f,s:f,s:f,s:o}", "layer", layer, "head", head, "mean", l->mean, "variance",
                   l->variance, "within", l->within, "kurtosis", l->kurtosis, "qq", quantile_pairs(l));
@@ -172,18 +159,18 @@ static void put_logits(json_out *out, int layer, int head, sia_probe_kind kind) 
         sia_json_set(&more, "rotary", json_boolean(kind == SIA_PROBE_ROTARY));
         sia_json_set(&more, "off_unit", json_real(l->variance - 1));
     }
-    put(out, kind == SIA_PROBE_FINAL ? "probe-final" : "probe-logits", more);
+    put(to, kind == SIA_PROBE_FINAL ? "probe-final" : "probe-logits", more);
 }
 
 sia_status probe_write(FILE *stream, const probe_subject *subject, sia_error *err) {
-    json_out out = {stream, SIA_OK, err, subject};
-    put_model(&out);
-    put_contexts(&out);
+    lines to = {{stream, SIA_OK, err}, subject};
+    put_model(&to);
+    put_contexts(&to);
     for (int layer = 0; layer < subject->probe->layers; layer++)
         for (int head = 0; head < subject->probe->heads; head++) {
-            put_mass(&out, layer, head);
+            put_mass(&to, layer, head);
             for (int kind = 0; kind < SIA_PROBE_KINDS; kind++)
-                put_logits(&out, layer, head, (sia_probe_kind)kind);
+                put_logits(&to, layer, head, (sia_probe_kind)kind);
         }
-    return out.status;
+    return to.out.status;
 }

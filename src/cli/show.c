@@ -34,10 +34,21 @@ int cli_json_dump(const json_t *object, FILE *to, size_t flags) {
     return json_dump_callback(object, write_escaped, to, flags);
 }
 
+static sia_status write_line(json_t *line, FILE *to, size_t flags, sia_error *err) {
+    if (!line) return sia_fail(err, SIA_NUMBER, "JSON: a figure is not finite, or there is no memory");
+    int failed = cli_json_dump(line, to, flags);
+    json_decref(line);
+    if (!failed && fputc('\n', to) != EOF) return SIA_OK;
+    return sia_fail(err, SIA_FILE, "%s: %s", to == stdout ? "stdout" : "JSON", strerror(errno));
+}
+
 sia_status cli_json_line(json_t *object, sia_error *err) {
-    if (!object) return sia_fail(err, SIA_NUMBER, "JSON: a figure is not finite, or there is no memory");
-    int failed = cli_json_dump(object, stdout, JSON_REAL_PRECISION(6));
-    json_decref(object);
-    if (failed || putchar('\n') == EOF) return sia_fail(err, SIA_FILE, "stdout: %s", strerror(errno));
-    return SIA_OK;
+    return write_line(object, stdout, JSON_REAL_PRECISION(6), err);
+}
+
+void cli_json_put(cli_json_out *out, json_t *line) {
+    if (out->status)
+        json_decref(line);
+    else
+        out->status = write_line(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT, out->err);
 }

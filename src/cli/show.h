@@ -23,4 +23,18 @@ int cli_json_dump(const json_t *object, FILE *to, size_t flags);
  * to a number that is not finite, or to no memory) is a failure. */
 sia_status cli_json_line(json_t *object, sia_error *err);
 
+/* The same for many lines, nine digits a number, until one fails:
+ *
+ *     cli_json_out out = {stream, SIA_OK, err};
+ *     cli_json_put(&out, json_pack(...));
+ *     cli_json_put(&out, json_pack(...));
+ *     return out.status; */
+typedef struct cli_json_out {
+    FILE *stream;
+    sia_status status;
+    sia_error *err;
+} cli_json_out;
+
+void cli_json_put(cli_json_out *out, json_t *line);
+
 #endif

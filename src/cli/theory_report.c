@@ -3,12 +3,10 @@
  * The tables and the JSON of `sia theory`. A table shows what a person wants to see, the JSON everything. */
 #include "cli/theory_report.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <string.h>
 
-#include "base/error.h"
+#include "base/json.h"
 #include "cli/show.h"
 
 /* ---------------------------------------------------------------------------------------------- verdicts */
@@ -181,98 +179,81 @@ void theory_print(const sia_theory *th) {
 
 /* ---------------------------------------------------------------------------------------------- JSON */
 
-typedef struct json_out {
-    FILE *stream;
-    sia_status status;
-    sia_error *err;
-} json_out;
-
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
-static void put_line(json_out *out, json_t *line) {
-    if (out->status) {
-        json_decref(line);
-        return;
-    }
-    if (!line) {
-        out->status = sia_fail(out->err, SIA_MEMORY, "no memory for a line of JSON");
-        return;
-    }
-    int failed = cli_json_dump(line, out->stream, JSON_REAL_PRECISION(9) | JSON_COMPACT);
-    if (failed || fputc('\n', out->stream) == EOF)
-        out->status = sia_fail(out->err, SIA_FILE, "theory: %s", strerror(errno));
-    json_decref(line);
-}
-
-static void put_settings(json_out *out, const sia_theory *th) {
+static void put_settings(cli_json_out *out, const sia_theory *th) {
     const sia_theory_options *o = &th->options;
-    put_line(out,
-             json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:s,s:i,s:b}", "figure", "settings", "tau",
-                       o->tau, "alpha", o->alpha, "beta", o->beta, "logn", o->logn, "alibi", 0x1p-8, "max_t",
-                       (json_int_t)o->max_t, "rows", (json_int_t)o->rows, "draws", (json_int_t)o->draws,
-                       "seed", (json_int_t)o->seed, "version", sia_version(), "properties_broken",
-                       theory_broken(th), "fits_as_expected", theory_fits_as_expected(th)));
+    cli_json_put(out, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:I,s:I,s:s,s:i,s:b}", "figure", "settings",
+                                "tau", o->tau, "alpha", o->alpha, "beta", o->beta, "logn", o->logn, "alibi",
+                                0x1p-8, "max_t", (json_int_t)o->max_t, "rows", (json_int_t)o->rows, "draws",
+                                (json_int_t)o->draws, "seed", (json_int_t)o->seed, "version", sia_version(),
+                                "properties_broken", theory_broken(th), "fits_as_expected",
+                                theory_fits_as_expected(th)));
 }
 
-static void put_properties(json_out *out, const sia_theory *th) {
+static void put_properties(cli_json_out *out, const sia_theory *th) {
     for (int i = 0; i < th->property_count; i++) {
         const sia_property *p = &th->properties[i];
-        put_line(out,
-                 json_pack("{s:s,s:s#,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:b}", "figure", "property", "quantity",
-                           &p->quantity, 1, "D", p->ratio, "t", (json_int_t)p->t, "limit", number(p->limit),
-                           "closed", number(p->closed), "quadrature", number(p->quadrature), "sampled",
-                           number(p->sampled), "error", number(p->error), "holds", p->holds));
+        cli_json_put(out,
+                     json_pack("{s:s,s:s#,s:i,s:I,s:o,s:o,s:o,s:o,s:o,s:b}", "figure", "property", "quantity",
+                               &p->quantity, 1, "D", p->ratio, "t", (json_int_t)p->t, "limit",
+                               sia_json_number(p->limit), "closed", sia_json_number(p->closed), "quadrature",
+                               sia_json_number(p->quadrature), "sampled", sia_json_number(p->sampled),
+                               "error", sia_json_number(p->error), "holds", p->holds));
     }
     for (int i = 0; i < th->plain_count; i++) {
         const sia_plain_mean *p = &th->plain[i];
-        put_line(out, json_pack("{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o}", "figure", "plain-mean", "quantity",
-                                "Z", "D", 10, "t", (json_int_t)p->t, "closed", number(p->closed), "mean",
-                                number(p->sampled.mean), "error", number(p->sampled.error), "true_error",
-                                number(p->true_error), "rows_needed", number(p->rows_needed)));
+        cli_json_put(out, json_pack("{s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:o}", "figure", "plain-mean",
+                                    "quantity", "Z", "D", 10, "t", (json_int_t)p->t, "closed",
+                                    sia_json_number(p->closed), "mean", sia_json_number(p->sampled.mean),
+                                    "error", sia_json_number(p->sampled.error), "true_error",
+                                    sia_json_number(p->true_error), "rows_needed",
+                                    sia_json_number(p->rows_needed)));
     }
     for (int i = 0; i < th->total_count; i++)
         for (int j = 0; j < SIA_LOGITS; j++)
-            put_line(out, json_pack("{s:s,s:s,s:i,s:I,s:o}", "figure", "total", "scheme", sia_logits_names[j],
-                                    "D", 10, "t", (json_int_t)th->totals[i].t, "log10_Z",
-                                    number(th->totals[i].log10_z[j])));
+            cli_json_put(out, json_pack("{s:s,s:s,s:i,s:I,s:o}", "figure", "total", "scheme",
+                                        sia_logits_names[j], "D", 10, "t", (json_int_t)th->totals[i].t,
+                                        "log10_Z", sia_json_number(th->totals[i].log10_z[j])));
 }
 
-static void put_ranges(json_out *out, const sia_theory *th) {
+static void put_ranges(cli_json_out *out, const sia_theory *th) {
     for (int i = 0; i < th->range_count; i++)
         for (int d = 0; d < SIA_RATIOS; d++) {
             const sia_range_point *p = &th->ranges[i];
-            put_line(out,
-                     json_pack("{s:s,s:s,s:i,s:I,s:o,s:o}", "figure", "entropy-range", "scheme",
-                               sia_logits_names[p->logits], "D", sia_ratios[d], "t", (json_int_t)p->t,
-                               "entropy", number(p->entropy[d].mean), "error", number(p->entropy[d].error)));
+            cli_json_put(out, json_pack("{s:s,s:s,s:i,s:I,s:o,s:o}", "figure", "entropy-range", "scheme",
+                                        sia_logits_names[p->logits], "D", sia_ratios[d], "t",
+                                        (json_int_t)p->t, "entropy", sia_json_number(p->entropy[d].mean),
+                                        "error", sia_json_number(p->entropy[d].error)));
         }
     for (int i = 0; i < th->fit_count; i++) {
         const sia_fit *f = &th->fits[i];
-        put_line(out, json_pack("{s:s,s:s,s:i,s:s,s:o,s:o,s:o}", "figure", "fit", "scheme",
-                                sia_logits_names[f->logits], "D", f->ratio, "x",
-                                f->root ? "sqrt(log t)" : "log t", "intercept", number(f->intercept), "slope",
-                                number(f->slope), "r2", number(f->r2)));
+        cli_json_put(out,
+                     json_pack("{s:s,s:s,s:i,s:s,s:o,s:o,s:o}", "figure", "fit", "scheme",
+                               sia_logits_names[f->logits], "D", f->ratio, "x",
+                               f->root ? "sqrt(log t)" : "log t", "intercept", sia_json_number(f->intercept),
+                               "slope", sia_json_number(f->slope), "r2", sia_json_number(f->r2)));
     }
 }
 
-static void put_contexts(json_out *out, const sia_theory *th) {
+static void put_contexts(cli_json_out *out, const sia_theory *th) {
     for (int i = 0; i < th->context_count; i++) {
         const sia_context_point *p = &th->contexts[i];
-        put_line(out, json_pack("{s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "figure", "context", "scheme",
-                                sia_logits_names[p->logits], "n", (json_int_t)p->n, "entropy",
-                                number(p->entropy.mean), "error", number(p->entropy.error), "last100",
-                                number(p->last100.mean), "last100_error", number(p->last100.error)));
+        cli_json_put(out,
+                     json_pack("{s:s,s:s,s:I,s:o,s:o,s:o,s:o}", "figure", "context", "scheme",
+                               sia_logits_names[p->logits], "n", (json_int_t)p->n, "entropy",
+                               sia_json_number(p->entropy.mean), "error", sia_json_number(p->entropy.error),
+                               "last100", sia_json_number(p->last100.mean), "last100_error",
+                               sia_json_number(p->last100.error)));
         for (int range = 0; range < p->ranges; range++)
-            put_line(out, json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "figure", "context-range", "scheme",
-                                    sia_logits_names[p->logits], "n", (json_int_t)p->n, "from",
-                                    (json_int_t)p->bounds[range], "to", (json_int_t)p->bounds[range + 1],
-                                    "entropy", number(p->by_range[range].mean), "error",
-                                    number(p->by_range[range].error)));
+            cli_json_put(out, json_pack("{s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "figure", "context-range", "scheme",
+                                        sia_logits_names[p->logits], "n", (json_int_t)p->n, "from",
+                                        (json_int_t)p->bounds[range], "to", (json_int_t)p->bounds[range + 1],
+                                        "entropy", sia_json_number(p->by_range[range].mean), "error",
+                                        sia_json_number(p->by_range[range].error)));
     }
 }
 
 sia_status theory_write_json(const sia_theory *theory, FILE *stream, sia_error *err) {
-    json_out out = {stream, SIA_OK, err};
+    cli_json_out out = {stream, SIA_OK, err};
     put_settings(&out, theory);
     put_properties(&out, theory);
     put_ranges(&out, theory);

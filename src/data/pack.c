@@ -210,10 +210,7 @@ static sia_status take_name(const packer *p, sia_error *err) {
     if (status) return status;
     /* Not sia_folder_commit, which replaces: a folder that someone filled in the meantime stays. */
     if (rename(p->made.path, p->options->folder) != 0) return sia_fail_file(err, p->options->folder);
-    /* The name is on the disk when its folder is. */
-    char *parent = sia_path_join(p->options->folder, "..");
-    if (parent) (void)sia_folder_sync(parent, NULL);
-    free(parent);
+    (void)sia_folder_sync_above(p->options->folder, NULL); /* the name is on the disk when its folder is */
     return SIA_OK;
 }
 

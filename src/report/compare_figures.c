@@ -160,7 +160,6 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     if (!c->variants) sia_comparison_gather(&variants);
     if (several || variants.losses.count) sia_report_section(r, "Sweep");
     if (variants.losses.count) sia_compare_table(&r->body, &variants);
-    r->body.failed = r->body.failed || variants.losses.failed;
     sia_gather_free(&variants.losses, &r->body);
     if (several) {
         char title[64];
@@ -171,7 +170,6 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
         sia_gather_figure(&r->body, &g, figure, "One line for each length at evaluation.", names,
                           "sweep.csv");
     }
-    r->body.failed = r->body.failed || g.failed;
     sia_gather_free(&g, &r->body);
 }
 
@@ -219,7 +217,6 @@ static void training_time(sia_report *r, const sia_comparison *c) {
                                            .digits = 1});
         sia_html_figure_close(&r->body, &data, "time.csv");
     }
-    r->body.failed = r->body.failed || g.failed;
     sia_data_free(&data);
     sia_gather_free(&g, &r->body);
 }

@@ -12,7 +12,8 @@
 
 enum { KNOWN = 13 };
 
-int sia_scheme_style(const char *name, int place) {
+/* A scheme has one style in every figure of a report; a name that is not known has one from its place. */
+static int style_of(const char *name, int place) {
     /* The first eight have a colour of their own: those that the paper's argument is about. */
     static const char *const known[KNOWN] = {"si+prope", "alibi",   "logn+prope", "sharp+prope", "prope",
                                              "rope",     "nope",    "rope+yarn",  "rope+ntk",    "logn+rope",
@@ -33,7 +34,7 @@ static int find_group(sia_gather *g, const char *name) {
         if (strcmp(g->groups[i].name, name) == 0) return i;
     if (g->count == SIA_REPORT_NAMES) return -1;
     sia_gathered *group = &g->groups[g->count];
-    *group = (sia_gathered){.style = sia_scheme_style(name, g->count)};
+    *group = (sia_gathered){.style = style_of(name, g->count)};
     (void)snprintf(group->name, sizeof group->name, "%s", name);
     return g->count++;
 }
@@ -163,23 +164,7 @@ int sia_list_find(const double *values, int count, double value) {
 
 /* ------------------------------------------------------------------------------------------------ figures */
 
-static void fill_data(sia_data *data, const sia_gather *g, bool errors) {
-    for (int i = 0; i < g->count; i++)
-        for (size_t p = 0; p < g->groups[i].count; p++) {
-            const sia_gathered *group = &g->groups[i];
-            sia_data_text(data, group->name);
-            sia_data_number(data, group->x[p]);
-            sia_data_number(data, group->mean[p]);
-            if (!errors) continue;
-            sia_data_number(data, group->error[p]);
-            sia_data_number(data, group->seeds[p]);
-        }
-}
-
-void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, const char *note,
-                       const char *const names[5], const char *file) {
-    sia_series series[SIA_REPORT_NAMES];
-    bool errors = false, thinned = false;
+void sia_gather_series(const sia_gather *g, sia_series series[SIA_REPORT_NAMES]) {
     for (int i = 0; i < g->count; i++) {
         const sia_gathered *group = &g->groups[i];
         series[i] = (sia_series){.name = group->name,
@@ -188,6 +173,28 @@ void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, c
                                  .y = group->mean,
                                  .error = group->error,
                                  .count = group->count};
+    }
+}
+
+void sia_gather_data(const sia_gather *g, sia_data *data) {
+    for (int i = 0; i < g->count; i++)
+        for (size_t p = 0; p < g->groups[i].count; p++) {
+            const sia_gathered *group = &g->groups[i];
+            sia_data_text(data, group->name);
+            sia_data_number(data, group->x[p]);
+            sia_data_number(data, group->mean[p]);
+            if (data->columns > 3) sia_data_number(data, group->error[p]);
+            if (data->columns > 4) sia_data_number(data, group->seeds[p]);
+        }
+}
+
+void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, const char *note,
+                       const char *const names[5], const char *file) {
+    sia_series series[SIA_REPORT_NAMES];
+    bool errors = false, thinned = false;
+    sia_gather_series(g, series);
+    for (int i = 0; i < g->count; i++) {
+        const sia_gathered *group = &g->groups[i];
         for (size_t p = 0; p < group->count; p++) errors = errors || group->seeds[p] > 1;
         thinned = thinned || sia_svg_stride(group->count) > 1;
     }
@@ -201,7 +208,6 @@ void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, c
     sia_html_figure_open(page, figure.title, *all ? all : NULL);
     sia_svg_lines(page, &figure);
     sia_data data = {.heads = {names[0], names[1], names[2], names[3], names[4]}, .columns = errors ? 5 : 3};
-    fill_data(&data, g, errors);
+    sia_gather_data(g, &data);
     sia_html_figure_close(page, &data, file);
-    page->failed = page->failed || g->failed;
 }

@@ -72,8 +72,9 @@ bool sia_difference_clear(sia_difference d);
 void sia_list_add(double *values, int *count, int most, double value);
 int sia_list_find(const double *values, int count, double value); /* its place, or -1 */
 
-/* A scheme has one style in every figure of a report; a name that is not known has one from its place. */
-int sia_scheme_style(const char *name, int place);
+/* All groups as the series of a figure, and as its data: name, x, mean, and with more columns error and seeds. */
+void sia_gather_series(const sia_gather *g, sia_series series[SIA_REPORT_NAMES]);
+void sia_gather_data(const sia_gather *g, sia_data *data);
 
 /* All groups as a figure with its data: the series (at most SIA_REPORT_NAMES), errors where there are some.
  * names[5]: the heads of the table of data: name, x, y, error, seeds. */

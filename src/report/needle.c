@@ -255,7 +255,6 @@ static void lead(sia_page *page, const needles *n) {
 void sia_section_needle(sia_report *r, const sia_lines *lines) {
     needles n = {.lines = lines};
     gather(&n);
-    r->body.failed = r->body.failed || n.accuracy.failed;
     if (n.accuracy.count && n.length_count && !n.accuracy.failed) {
         lead(&r->lead, &n);
         sia_report_section(r, "Needles");

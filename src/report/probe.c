@@ -177,21 +177,10 @@ static void quantile_panel(sia_report *r, const probes *of, const char *model, d
     (void)snprintf(title, sizeof title, "%s, layer %.0f", model, layer);
     sia_series series[SIA_REPORT_NAMES];
     sia_data data = {.heads = {"series", "Gaussian quantile", "observed"}, .columns = 3};
-    for (int i = 0; i < g.count && !g.failed; i++) {
-        sia_gathered *group = &g.groups[i];
-        series[i] = (sia_series){.name = group->name,
-                                 .style = i,
-                                 .x = group->x,
-                                 .y = group->mean,
-                                 .count = group->count,
-                                 .loose = true};
-        for (size_t p = 0; p < group->count; p++) {
-            sia_data_text(&data, group->name);
-            sia_data_number(&data, group->x[p]);
-            sia_data_number(&data, group->mean[p]);
-        }
-    }
     if (g.sample_count && !g.failed) {
+        sia_gather_series(&g, series);
+        for (int i = 0; i < g.count; i++) series[i].loose = true;
+        sia_gather_data(&g, &data);
         sia_html_figure_open(&r->body, title, NULL);
         sia_svg_lines(&r->body, &(sia_figure){.title = title,
                                               .x = {.label = "Gaussian quantile"},
@@ -202,8 +191,6 @@ static void quantile_panel(sia_report *r, const probes *of, const char *model, d
                                               .diagonal = true});
         sia_html_figure_close(&r->body, &data, "quantiles.csv");
     }
-    r->body.failed = r->body.failed || g.failed;
-    sia_data_free(&data);
     sia_gather_free(&g, &r->body);
 }
 

@@ -100,32 +100,21 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
     sia_gather g = {0};
     gather(&g, lines, c);
     if (g.failed || !g.sample_count) {
-        r->body.failed = r->body.failed || g.failed;
         sia_gather_free(&g, &r->body);
         return;
     }
     sia_series series[SIA_REPORT_NAMES];
     sia_data data = {.heads = {"curve", c->x_label, c->y, "standard error"}, .columns = 4};
+    sia_gather_series(&g, series);
+    sia_gather_data(&g, &data);
     bool errors = false, cut = false;
-    for (int i = 0; i < g.count; i++) {
-        sia_gathered *group = &g.groups[i];
-        series[i] = (sia_series){.name = group->name,
-                                 .style = group->style,
-                                 .x = group->x,
-                                 .y = group->mean,
-                                 .error = group->error,
-                                 .count = group->count};
-        for (size_t p = 0; p < group->count; p++) {
-            errors = errors || isfinite(group->error[p]);
-            sia_data_text(&data, group->name);
-            sia_data_number(&data, group->x[p]);
-            sia_data_number(&data, group->mean[p]);
-            sia_data_number(&data, group->error[p]);
-            bool below = c->least < 0 && group->mean[p] < c->least;
-            if (below) group->mean[p] = NAN;
+    for (int i = 0; i < g.count; i++)
+        for (size_t p = 0; p < g.groups[i].count; p++) {
+            errors = errors || isfinite(g.groups[i].error[p]);
+            bool below = c->least < 0 && g.groups[i].mean[p] < c->least;
+            if (below) g.groups[i].mean[p] = NAN;
             cut = cut || below;
         }
-    }
     sia_html_figure_open(&r->body, c->title,
                          cut ? "What is below 10\xe2\x81\xbb\xc2\xb2\xe2\x81\xb0, no attention at all, is "
                                "not drawn; the data has it."

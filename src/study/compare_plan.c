@@ -19,7 +19,8 @@ sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], si
     return SIA_OK;
 }
 
-sia_status sia_sweep_set(sia_settings *settings, const char *name, double value, sia_error *err) {
+/* A number among the settings of the model or of the training, by its name. */
+static sia_status sweep_set(sia_settings *settings, const char *name, double value, sia_error *err) {
     const sia_field *field = sia_field_find(sia_model_fields, name);
     void *at = &settings->model;
     if (!field) {
@@ -67,7 +68,7 @@ static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const cha
         memcpy(p->settings.model.scheme, trained, sizeof trained);
         p->settings.model.seed = job->settings->model.seed + seed;
         p->settings.training.data_seed = job->settings->training.data_seed + seed;
-        if (job->sweep) status = sia_sweep_set(&p->settings, job->sweep, job->sweep_values[variant], err);
+        if (job->sweep) status = sweep_set(&p->settings, job->sweep, job->sweep_values[variant], err);
         if (!status) status = sia_settings_complete(&p->settings, err);
         if (!status) status = sia_multiples_check(p->settings.training.multiples, err);
         if (status) return status;

@@ -31,7 +31,4 @@ sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *
 /* The scheme that a model is trained with to be evaluated with this one: "rope" for "rope+yarn". */
 sia_status sia_trained_scheme(const char *scheme, char name[SIA_SCHEME_NAME], sia_error *err);
 
-/* Sets a number among the settings of the model or of the training by its name. */
-sia_status sia_sweep_set(sia_settings *settings, const char *name, double value, sia_error *err);
-
 #endif
