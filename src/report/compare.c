@@ -7,9 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "position/scheme.h"
 #include "report/sections.h"
 
 /* ------------------------------------------------------------------------------------------------ gathering */
+
+bool sia_shares_training(const char *scheme, char trained[SIA_SCHEME_NAME]) {
+    sia_scheme slots;
+    char own[SIA_SCHEME_NAME];
+    if (sia_scheme_parse(scheme, &slots, NULL)) return false;
+    (void)sia_scheme_name(slots, own);
+    (void)sia_scheme_name(sia_scheme_to_train(slots), trained);
+    return strcmp(own, trained) != 0;
+}
 
 bool sia_comparison_has(const sia_comparison *c, const json_t *line) {
     return c->variants == (*sia_line_text(line, "variant") != 0);
@@ -76,7 +86,7 @@ static void table_cell(sia_page *page, const sia_comparison *c, const sia_gather
         sia_page_add(page, "<td class=\"n\">\xe2\x80\x93<i></i></td>");
         return;
     }
-    bool equal = best && g->mean[at] == best->mean[sia_gathered_at(best, length)];
+    bool equal = best && c->losses.count > 1 && g->mean[at] == best->mean[sia_gathered_at(best, length)];
     bool close = best && !equal && near(sia_gathered_difference(g, best, length));
     sia_page_printf(page, "<td class=\"n%s\">", equal ? " best" : "");
     sia_page_number(page, g->mean[at], 3);
@@ -114,12 +124,11 @@ static int compare_rows(const void *first, const void *second) {
     return a->group < b->group ? -1 : a->group > b->group;
 }
 
-/* Ordered by the loss at the longest length. */
+/* Ordered by the loss at the longest length that a row has. */
 static int sorted_rows(const sia_comparison *c, row rows[SIA_REPORT_NAMES]) {
     for (int i = 0; i < c->losses.count; i++) {
         const sia_gathered *g = &c->losses.groups[i];
-        int at = c->length_count ? sia_gathered_at(g, c->lengths[c->length_count - 1]) : -1;
-        rows[i] = (row){g, at < 0 ? NAN : g->mean[at]};
+        rows[i] = (row){g, g->count ? g->mean[g->count - 1] : NAN};
     }
     qsort(rows, (size_t)c->losses.count, sizeof *rows, compare_rows);
     return c->losses.count;
@@ -136,6 +145,16 @@ static void table_head(sia_page *page, const sia_comparison *c) {
     }
     sia_page_add(page, "<th class=\"n\" scope=\"col\">Seeds</th><th class=\"n\" scope=\"col\">Parameters</th>"
                        "</tr></thead>\n<tbody>\n");
+}
+
+/* Schemes that are another way to read the weights of one: nobody should take them for trainings of their own. */
+static void say_shared(sia_page *page, const sia_comparison *c) {
+    for (int i = 0; i < c->losses.count; i++) {
+        char trained[SIA_SCHEME_NAME];
+        const char *name = c->losses.groups[i].name;
+        if (!sia_shares_training(name, trained)) continue;
+        sia_page_printf(page, " %s: the weights of %s, read in another way.", name, trained);
+    }
 }
 
 void sia_compare_table(sia_page *page, const sia_comparison *c) {
@@ -155,7 +174,8 @@ void sia_compare_table(sia_page *page, const sia_comparison *c) {
         sia_page_add(page, "</td></tr>\n");
     }
     sia_page_add(page, "</tbody></table></div>\n");
-    sia_page_add(page, "<p class=\"note\">\xe2\x98\x85 the lowest mean of its column.");
+    sia_page_add(page, "<p class=\"note\">");
+    if (count > 1) sia_page_add(page, "\xe2\x98\x85 the lowest mean of its column.");
     if (c->most_seeds > 1)
         sia_page_add(page,
                      " \xe2\x89\x88 above it by no more than two standard errors of the difference, "
@@ -166,10 +186,32 @@ void sia_compare_table(sia_page *page, const sia_comparison *c) {
                                ? " Where there is one seed there is no standard error, and no difference is "
                                  "claimed."
                                : " One seed: there are no standard errors, and no difference is claimed.");
-    sia_page_add(page, " Rows are ordered by the loss at the longest length.</p>\n");
+    if (count > 1) sia_page_add(page, " Rows are ordered by the loss at their longest length.");
+    say_shared(page, c);
+    sia_page_add(page, "</p>\n");
 }
 
 /* ------------------------------------------------------------------------------------------------ the lead */
+
+static void say_tokens(sia_page *page, double tokens) {
+    if (tokens < 1e6)
+        sia_page_printf(page, "%.0f tokens", tokens);
+    else
+        sia_page_printf(page, "%.4g %s tokens", tokens < 1e9 ? tokens / 1e6 : tokens / 1e9,
+                        tokens < 1e9 ? "million" : "billion");
+}
+
+/* ", trained at 32, 64 or 128 tokens" */
+static void lead_train_lens(sia_page *lead, const sia_comparison *c) {
+    double list[SIA_REPORT_LENGTHS];
+    int count = 0;
+    for (size_t i = 0; i < c->lines->count; i++)
+        if (sia_line_is(c->lines->list[i], "result") && sia_comparison_has(c, c->lines->list[i]))
+            sia_list_add(list, &count, SIA_REPORT_LENGTHS, sia_line_number(c->lines->list[i], "train_len"));
+    for (int i = 0; i < count; i++)
+        sia_page_printf(lead, "%s%.0f", i == 0 ? ", trained at " : i + 1 < count ? ", " : " or ", list[i]);
+    if (count) sia_page_add(lead, " tokens");
+}
 
 static void lead_counts(sia_page *lead, const sia_comparison *c) {
     const json_t *study = sia_lines_first(c->lines, "study"), *first = NULL;
@@ -189,8 +231,15 @@ static void lead_counts(sia_page *lead, const sia_comparison *c) {
         if (sia_line_is(c->lines->list[i], "result") && sia_comparison_has(c, c->lines->list[i]) &&
             sia_line_number(c->lines->list[i], "tokens") != tokens)
             same = false;
-    if (isfinite(c->train_len)) sia_page_printf(lead, ", trained at %.0f tokens", c->train_len);
-    if (same && isfinite(tokens)) sia_page_printf(lead, " on %.4g million tokens each", tokens / 1e6);
+    if (isfinite(c->train_len))
+        sia_page_printf(lead, ", trained at %.0f tokens", c->train_len);
+    else
+        lead_train_lens(lead, c);
+    if (same && isfinite(tokens)) {
+        sia_page_add(lead, " on ");
+        say_tokens(lead, tokens);
+        sia_page_add(lead, c->losses.count > 1 ? " each" : "");
+    }
     const char *data = sia_line_text(study, "data");
     if (*data) {
         sia_page_add(lead, " (");
@@ -238,6 +287,13 @@ static void lead_best(sia_page *lead, const sia_comparison *c) {
 
 /* ------------------------------------------------------------------------------------------------ the section */
 
+const char *sia_compare_title(const sia_lines *lines) {
+    for (size_t i = 0; i < lines->count; i++)
+        if (sia_line_is(lines->list[i], "result") && *sia_line_text(lines->list[i], "variant"))
+            return "A sweep of one setting";
+    return "Schemes under one budget";
+}
+
 void sia_section_compare(sia_report *r, const sia_lines *lines) {
     sia_comparison c = {.lines = lines, .train_len = NAN};
     sia_comparison_gather(&c);
@@ -247,7 +303,7 @@ void sia_section_compare(sia_report *r, const sia_lines *lines) {
         sia_comparison_gather(&c);
     }
     if (c.losses.count && c.length_count && !c.losses.failed) {
-        sia_page_add(&r->lead, "<p>");
+        sia_report_lead(r);
         lead_counts(&r->lead, &c);
         lead_best(&r->lead, &c);
         sia_page_add(&r->lead, "</p>\n");

@@ -13,6 +13,10 @@ static const char loss_label[] = "loss, nats a token";
 
 /* ------------------------------------------------------------------------------------------------ length */
 
+static const char *mean_of(const sia_comparison *c) {
+    return c->most_seeds > 1 ? "Mean over seeds" : "One seed";
+}
+
 static void loss_by_length(sia_report *r, const sia_comparison *c) {
     if (c->length_count < 2) return;
     sia_figure figure = {.title = "Loss against length",
@@ -21,9 +25,10 @@ static void loss_by_length(sia_report *r, const sia_comparison *c) {
                                .ticks = c->lengths,
                                .tick_count = c->length_count},
                          .y = {.label = loss_label}};
-    char note[120] = "Mean over seeds.";
+    char note[120];
+    (void)snprintf(note, sizeof note, "%s.", mean_of(c));
     if (isfinite(c->train_len))
-        (void)snprintf(note, sizeof note, "Mean over seeds; trained at %.0f tokens.", c->train_len);
+        (void)snprintf(note, sizeof note, "%s; trained at %.0f tokens.", mean_of(c), c->train_len);
     static const char *const names[] = {"scheme", "length", "loss", "standard error", "seeds"};
     sia_gather_figure(&r->body, &c->losses, figure, note, names, "loss-by-length.csv");
 }
@@ -37,7 +42,7 @@ static double bin_middle(const json_t *bin) {
 }
 
 static void loss_by_position(sia_report *r, const sia_comparison *c, double length) {
-    sia_gather g = {0};
+    sia_gather g = {.like = &c->losses};
     for (size_t i = 0; i < c->lines->count; i++) {
         const json_t *line = c->lines->list[i], *bin;
         char label[SIA_LABEL];
@@ -50,12 +55,11 @@ static void loss_by_position(sia_report *r, const sia_comparison *c, double leng
         }
     }
     sia_gather_finish(&g);
-    char title[80], note[200] = "", file[64];
+    char title[80], file[64];
+    char note[200] = "Each point is the mean loss of the tokens of one range of positions, at its middle.";
     (void)snprintf(title, sizeof title, "Loss by position, at length %.0f", length);
     if (isfinite(c->train_len))
-        (void)snprintf(note, sizeof note,
-                       "Each point is the mean loss of the tokens of one range of positions, at its middle. "
-                       "Training ended at position %.0f.",
+        (void)snprintf(note + strlen(note), sizeof note - strlen(note), " Training ended at position %.0f.",
                        c->train_len);
     (void)snprintf(file, sizeof file, "loss-by-position-%.0f.csv", length);
     sia_figure figure = {.title = title,
@@ -87,7 +91,7 @@ static void positions(sia_report *r, const sia_comparison *c) {
 /* ------------------------------------------------------------------------------------------------ training */
 
 static void through_training(sia_report *r, const sia_comparison *c, const char *kind, double length) {
-    sia_gather g = {0};
+    sia_gather g = {.like = &c->losses};
     for (size_t i = 0; i < c->lines->count; i++) {
         const json_t *line = c->lines->list[i];
         char label[SIA_LABEL];
@@ -105,8 +109,11 @@ static void through_training(sia_report *r, const sia_comparison *c, const char 
     sia_figure figure = {.title = title, .x = {.label = "step"}, .y = {.label = loss_label}};
     static const char *const names[] = {"scheme", "step", "loss", "standard error", "seeds"};
     if (g.sample_count)
-        sia_gather_figure(&r->body, &g, figure, isfinite(length) ? NULL : "Smoothed, mean over seeds.", names,
-                          file);
+        sia_gather_figure(&r->body, &g, figure,
+                          isfinite(length)    ? NULL
+                          : c->most_seeds > 1 ? "Smoothed, mean over seeds."
+                                              : "Smoothed.",
+                          names, file);
     sia_gather_free(&g, &r->body);
 }
 
@@ -136,6 +143,8 @@ static double sweep_value(const char *variant, char name[32]) {
 
 void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
     char name[32] = "";
+    double values[SIA_REPORT_LENGTHS];
+    int value_count = 0;
     sia_gather g = {0};
     bool positive = true;
     for (size_t i = 0; i < c->lines->count; i++) {
@@ -146,9 +155,16 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
         double value = sweep_value(sia_line_text(line, "variant"), name);
         if (!isfinite(value)) continue;
         positive = positive && value > 0;
+        sia_list_add(values, &value_count, SIA_REPORT_LENGTHS, value);
         json_object_foreach(json_object_get(line, "loss"), key, loss) {
             char label[SIA_LABEL];
-            (void)snprintf(label, sizeof label, "%.100s at %s", sia_line_text(line, "scheme"), key);
+            double times = strtod(key, NULL) / sia_line_number(line, "train_len");
+            /* Of models with different training lengths, what they have in common is its multiples. */
+            if (!isfinite(c->train_len) && isfinite(times))
+                (void)snprintf(label, sizeof label, "%.100s at %.4g\xc3\x97", sia_line_text(line, "scheme"),
+                               times);
+            else
+                (void)snprintf(label, sizeof label, "%.100s at %s", sia_line_text(line, "scheme"), key);
             sia_gather_add(&g, label, value, sia_line_number(line, "seed"),
                            json_is_number(loss) ? json_number_value(loss) : NAN);
         }
@@ -165,9 +181,11 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
         char title[64];
         (void)snprintf(title, sizeof title, "Loss against %s", name);
         sia_figure figure = {
-            .title = title, .x = {.label = name, .log = positive}, .y = {.label = loss_label}};
+            .title = title,
+            .x = {.label = name, .log = positive, .ticks = values, .tick_count = value_count},
+            .y = {.label = loss_label}};
         const char *const names[] = {"scheme and length", name, "loss", "standard error", "seeds"};
-        sia_gather_figure(&r->body, &g, figure, "One line for each length at evaluation.", names,
+        sia_gather_figure(&r->body, &g, figure, "One line for each scheme and length at evaluation.", names,
                           "sweep.csv");
     }
     sia_gather_free(&g, &r->body);
@@ -176,13 +194,15 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
 /* ------------------------------------------------------------------------------------------------ time */
 
 static void training_time(sia_report *r, const sia_comparison *c) {
-    sia_gather g = {0};
+    sia_gather g = {.like = &c->losses};
     for (size_t i = 0; i < c->lines->count; i++) {
         char label[SIA_LABEL];
+        char trained[SIA_SCHEME_NAME];
         const json_t *line = c->lines->list[i];
         double seconds = sia_line_is(line, "result") && sia_comparison_has(c, line)
                              ? sia_line_number(line, "train_seconds")
                              : NAN;
+        if (sia_shares_training(sia_line_text(line, "scheme"), trained)) continue; /* trained as another */
         if (isfinite(seconds) && seconds > 0) /* 0: trained in several sittings */
             sia_gather_add(&g, sia_line_label(line, label), 0, sia_line_number(line, "seed"), seconds);
     }
@@ -205,8 +225,11 @@ static void training_time(sia_report *r, const sia_comparison *c) {
         sia_report_section(r, "Time to train");
         sia_html_figure_open(
             &r->body, "Time to train, by scheme",
-            "Mean over seeds; wall-clock time of trainings that ran side by side, and with whatever "
-            "else the machine did: no measure of a scheme.");
+            c->most_seeds > 1
+                ? "Mean over seeds; wall-clock time of trainings that ran side by side, and with "
+                  "whatever else the machine did: no measure of a scheme."
+                : "Wall-clock time of trainings that ran side by side, and with whatever else the "
+                  "machine did: no measure of a scheme.");
         sia_svg_bars(&r->body, &(sia_bars){.title = "Time to train, by scheme",
                                            .label = "seconds",
                                            .names = names,

@@ -96,7 +96,8 @@ static void say_order(sia_page *page, const order *o, const sia_page *clear, con
         sia_page_printf(page, "of %d pairs that the paper orders, %d %s the other way round here", o->pairs,
                         o->swapped, o->swapped == 1 ? "stands" : "stand");
     if (o->clear) {
-        sia_page_printf(page, ", %d of them by more than two standard errors", o->clear);
+        if (o->clear < o->swapped) sia_page_printf(page, ", %d of them", o->clear);
+        sia_page_printf(page, "%s by more than two standard errors", o->clear < o->swapped ? "" : ",");
         sia_page_add(page, clear->bytes ? clear->bytes : "");
         if (o->clear > PAIRS_SAID)
             sia_page_printf(page, "; and %d more, in the table below", o->clear - PAIRS_SAID);
@@ -158,7 +159,7 @@ static void paper_head(sia_page *page, const sia_comparison *c) {
 }
 
 static void paper_table(sia_page *page, const sia_comparison *c) {
-    sia_html_heading(page, "The paper\xe2\x80\x99s figures");
+    sia_html_heading(page, "The paper\xe2\x80\x99s numbers");
     paper_head(page, c);
     for (int s = 0; s < SCHEMES; s++) {
         const sia_gathered *ours = find(c, paper[s].scheme);
@@ -181,9 +182,9 @@ static void paper_table(sia_page *page, const sia_comparison *c) {
 
 void sia_compare_paper(sia_report *r, const sia_comparison *c) {
     if (!isfinite(c->train_len) || !(c->train_len > 0)) return;
-    bool any = false;
-    for (int s = 0; s < SCHEMES; s++) any = any || find(c, paper[s].scheme);
-    if (!any) return;
+    int both = 0; /* one scheme has no order */
+    for (int s = 0; s < SCHEMES; s++) both += find(c, paper[s].scheme) != NULL;
+    if (both < 2) return;
     orders(r, c);
     paper_table(&r->body, c);
 }
@@ -198,9 +199,13 @@ static void say_share(sia_page *page, const sia_comparison *c, double length, co
     if (!isfinite(lead.value) || !isfinite(part.value)) return;
     sia_page_printf(page, "<li>At %s: ", sia_length_text(c, length, text));
     if (lead.value <= 0) {
-        sia_page_add(page, "si+prope does not lead prope (");
-        sia_page_number(page, -lead.value, 3);
-        sia_page_add(page, " above it), there is nothing to close.</li>\n");
+        char above[SIA_NUMBER_TEXT];
+        sia_number_text(-lead.value, 3, above);
+        if (strcmp(above, "0.000") == 0)
+            sia_page_add(page, "si+prope and prope are level, there is nothing to close.</li>\n");
+        else
+            sia_page_printf(
+                page, "si+prope does not lead prope (%s above it), there is nothing to close.</li>\n", above);
         return;
     }
     sia_page_add(page, "si+prope is below prope by ");
@@ -215,13 +220,16 @@ static void say_share(sia_page *page, const sia_comparison *c, double length, co
         sia_page_add(page, " \xc2\xb1 ");
         sia_page_number(page, part.error, 3);
     }
-    sia_page_add(page, ": the control closes <strong>");
-    sia_page_number(page, 100 * part.value / lead.value, 0);
-    sia_page_add(page, " %</strong> of the lead");
-    if (!isfinite(lead.error))
-        sia_page_add(page, "; one seed: no claim");
-    else if (!sia_difference_clear(lead))
-        sia_page_add(page, "; the lead is within two standard errors, so the share means little");
+    if (isfinite(lead.error) && !sia_difference_clear(lead)) {
+        sia_page_add(page, ": the lead is within two standard errors, a share of it would mean little");
+    } else if (part.value < 0) {
+        sia_page_add(page, ": the control closes none of the lead");
+    } else {
+        sia_page_add(page, ": the control closes <strong>");
+        sia_page_number(page, 100 * part.value / lead.value, 0);
+        sia_page_add(page, " %</strong> of the lead");
+    }
+    if (!isfinite(lead.error)) sia_page_add(page, "; one seed: no claim");
     sia_page_add(page, ".</li>\n");
 }
 

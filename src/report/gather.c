@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Means over seeds, and figures of them. */
+#define _GNU_SOURCE
 #include "report/gather.h"
 
 #include <math.h>
@@ -12,19 +13,19 @@
 
 enum { KNOWN = 13 };
 
-/* A scheme has one style in every figure of a report; a name that is not known has one from its place. */
-static int style_of(const char *name, int place) {
+/* A scheme has one style in every figure of a report. Names that are not known get theirs when all are there. */
+static int style_of(const char *name) {
     /* The first eight have a colour of their own: those that the paper's argument is about. */
     static const char *const known[KNOWN] = {"si+prope", "alibi",   "logn+prope", "sharp+prope", "prope",
                                              "rope",     "nope",    "rope+yarn",  "rope+ntk",    "logn+rope",
-                                             "logn+ntk", "si+rope", "si+nope"};
+                                             "si+nope",  "si+rope", "logn+ntk"};
     for (int i = 0; i < KNOWN; i++)
         if (strcmp(name, known[i]) == 0) return i;
     /* The theory and others may leave the rotary slot away. */
     if (strcmp(name, "si") == 0) return 0;
     if (strcmp(name, "logn") == 0) return 2;
     if (strcmp(name, "plain") == 0) return 5;
-    return KNOWN + place;
+    return KNOWN;
 }
 
 /* ------------------------------------------------------------------------------------------------ gathering */
@@ -34,7 +35,7 @@ static int find_group(sia_gather *g, const char *name) {
         if (strcmp(g->groups[i].name, name) == 0) return i;
     if (g->count == SIA_REPORT_NAMES) return -1;
     sia_gathered *group = &g->groups[g->count];
-    *group = (sia_gathered){.style = style_of(name, g->count)};
+    *group = (sia_gathered){.style = style_of(name)};
     (void)snprintf(group->name, sizeof group->name, "%s", name);
     return g->count++;
 }
@@ -78,7 +79,8 @@ static void reduce(const struct sia_sample *samples, size_t from, size_t to, dou
 
 static int compare_groups(const void *first, const void *second) {
     const sia_gathered *a = first, *b = second;
-    return a->style < b->style ? -1 : a->style > b->style;
+    if (a->style != b->style) return a->style < b->style ? -1 : 1;
+    return strverscmp(a->name, b->name); /* "tau=2" before "tau=10" */
 }
 
 void sia_gather_finish(sia_gather *g) {
@@ -110,9 +112,15 @@ void sia_gather_finish(sia_gather *g) {
         used++;
     }
     qsort(g->groups, (size_t)g->count, sizeof *g->groups, compare_groups);
-    /* Where no name is known there is nothing to keep apart from: the styles begin at the first. */
-    bool strangers = g->count && g->groups[0].style >= KNOWN;
-    for (int i = 0; strangers && i < g->count; i++) g->groups[i].style = i;
+    /* Strangers are counted in the order of their names, so that each figure of them has the same styles; where no
+     * name is known there is nothing to keep apart from, and they begin at the first. */
+    int first = g->count && g->groups[0].style == KNOWN ? 0 : KNOWN;
+    for (int i = 0, strangers = 0; i < g->count; i++)
+        if (g->groups[i].style == KNOWN) g->groups[i].style = first + strangers++;
+    for (int i = 0; g->like && i < g->count; i++) {
+        const sia_gathered *same = sia_gather_find(g->like, g->groups[i].name);
+        if (same) g->groups[i].style = same->style;
+    }
 }
 
 void sia_gather_free(sia_gather *g, sia_page *page) {

@@ -31,7 +31,9 @@ typedef struct sia_gathered {
 } sia_gathered;
 
 typedef struct sia_gather {
-    sia_gathered groups[SIA_REPORT_NAMES]; /* known schemes first, in the order of their styles */
+    const struct sia_gather *like; /* names that are there, too, look as they do there; or NULL */
+    sia_gathered groups
+        [SIA_REPORT_NAMES]; /* known schemes first, in the order of their styles; then the others by name */
     int count;
     int left_out; /* values of names for which there was no place */
     struct sia_sample {

@@ -71,7 +71,7 @@ void sia_data_csv(const sia_data *data, sia_page *out) {
 /* Six digits are enough to read; the download has all. Whole numbers are whole. */
 static const char *shown_number(double value, char text[SIA_NUMBER_TEXT]) {
     text[0] = 0;
-    bool whole = value == trunc(value) && fabs(value) < 1e15;
+    bool whole = (value == trunc(value) || fabs(value) >= 1e5) && fabs(value) < 1e15;
     if (isfinite(value)) (void)snprintf(text, SIA_NUMBER_TEXT, whole ? "%.0f" : "%.6g", value);
     return text;
 }

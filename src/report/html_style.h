@@ -69,7 +69,7 @@ static const char html_style[] =
     ".grid figure{margin:1rem 0;min-width:0}\n"
     "details{margin:.5rem 0;font-size:.9rem}\n"
     "summary{cursor:pointer;color:var(--soft)}\n"
-    "details .scroll{max-height:24rem;overflow-y:auto}\n"
+    "details .scroll{max-height:40rem;overflow-y:auto}\n"
     "svg{display:block;width:100%;height:auto;overflow:visible}\n"
     "svg.wide{max-width:44rem}\n"
     "svg.small{max-width:30rem}\n"
@@ -80,6 +80,7 @@ static const char html_style[] =
     "svg .l{stroke:var(--k);stroke-width:2;fill:none;stroke-linejoin:round}\n"
     "svg .e{stroke:var(--k);stroke-width:1.3;fill:none}\n"
     "svg .m{fill:var(--k);stroke:var(--paper);stroke-width:1}\n"
+    "svg .loose .m{stroke:none;fill-opacity:.6}\n"
     "svg .b{fill:var(--k);fill-opacity:.8}\n"
     "svg .h{fill:var(--heat);stroke:var(--line);stroke-width:1}\n"
     "svg .n{fill:none;stroke:var(--line);stroke-dasharray:2 3}\n"
@@ -94,7 +95,9 @@ static const char html_style[] =
     "body{font-size:10pt}svg *,td.best{print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "figure,table,pre{break-inside:avoid}h2,h3{break-after:avoid}nav,details:not([open]),summary,a[download]{"
     "display:none}"
-    ".scroll{overflow:visible}svg.wide{max-width:15cm}}\n";
+    "li{break-inside:avoid}p:has(+pre){break-after:avoid}footer{margin-top:1rem}"
+    ".folded{display:none}.scroll,details "
+    ".scroll{max-height:none;overflow:visible}svg.wide{max-width:15cm}}\n";
 
 #undef LIGHT_COLOURS
 #undef DARK_COLOURS

@@ -124,11 +124,15 @@ static void table(sia_page *page, const needles *n) {
     sia_page_add(page,
                  "<th class=\"n\" scope=\"col\">Seeds</th><th scope=\"col\"></th></tr></thead>\n<tbody>\n");
     for (int i = 0; i < n->accuracy.count; i++) table_row(page, n, &n->accuracy.groups[i]);
-    sia_page_add(page,
-                 "</tbody></table></div>\n<p class=\"note\">\xe2\x98\x85 the most of its column. A scheme "
-                 "that finds fewer than half at 1\xc3\x97 has not learnt the task at this budget: it is not "
-                 "ranked, and "
-                 "what it does at other lengths says nothing about length.");
+    bool ranked = false;
+    for (int i = 0; i < n->accuracy.count; i++) ranked = ranked || learnt(n, &n->accuracy.groups[i]);
+    sia_page_printf(page, "</tbody></table></div>\n<p class=\"note\">%s",
+                    ranked ? "\xe2\x98\x85 the most of its column. " : "");
+    sia_page_add(
+        page,
+        "A scheme that finds fewer than half at 1\xc3\x97 has not learnt the task at this budget: it is not "
+        "ranked, and "
+        "what it does at other lengths says nothing about length.");
     if (n->assumed)
         sia_page_add(page, " No line tells the training length; the shortest one measured is taken for it.");
     sia_page_add(page, "</p>\n");
@@ -215,7 +219,8 @@ static void heat_maps(sia_report *r, const needles *n) {
         return;
     }
     sia_html_heading(&r->body, "By length and depth");
-    sia_page_add(&r->body, "<p>Depth 0 is the start of the context. Needles of all seeds together.</p>\n"
+    sia_page_add(&r->body, "<p>Depth 0 is the start of the context. Needles of all seeds together. Empty: "
+                           "none stood there.</p>\n"
                            "<div class=\"grid\">\n");
     for (int i = 0; i < n->accuracy.count; i++) {
         const sia_gathered *g = &n->accuracy.groups[i];
@@ -232,22 +237,36 @@ static void heat_maps(sia_report *r, const needles *n) {
 
 /* ------------------------------------------------------------------------------------------------ the section */
 
+/* "si+prope finds the most of them, 92.0 %", "rope and nope find as many, 3.1 %", "none finds any" */
+static void say_best(sia_page *page, const needles *n, double length, double best) {
+    int count = 0;
+    bool one_seed = false;
+    for (int i = 0; i < n->accuracy.count && best > 0; i++) {
+        const sia_gathered *g = &n->accuracy.groups[i];
+        int at = sia_gathered_at(g, length);
+        if (at < 0 || !learnt(n, g) || g->mean[at] != best) continue;
+        sia_page_add(page, count++ ? " and " : "");
+        sia_page_escape(page, g->name);
+        one_seed = one_seed || g->seeds[at] == 1;
+    }
+    if (!count) {
+        sia_page_add(page, "none of them finds any");
+        return;
+    }
+    sia_page_add(page, count == 1 ? " finds the most of them, " : " find as many, ");
+    sia_page_number(page, 100 * best, 1);
+    sia_page_printf(page, " %%%s", one_seed ? " (one seed: no claim)" : "");
+}
+
 static void lead(sia_page *page, const needles *n) {
     int learnt_count = 0;
     double length = n->lengths[n->length_count - 1], best = highest(n, length);
     for (int i = 0; i < n->accuracy.count; i++) learnt_count += learnt(n, &n->accuracy.groups[i]);
-    sia_page_printf(page, "<p>Needles: %d of %d schemes learnt the task", learnt_count, n->accuracy.count);
-    for (int i = 0; i < n->accuracy.count && isfinite(best); i++) {
-        const sia_gathered *g = &n->accuracy.groups[i];
-        int at = sia_gathered_at(g, length);
-        if (at < 0 || !learnt(n, g) || g->mean[at] != best) continue;
+    sia_page_printf(page, "Needles: %d of %d schemes learnt the task", learnt_count, n->accuracy.count);
+    if (isfinite(best)) {
         sia_page_printf(page, "; at %.0f tokens ", length);
         if (isfinite(n->train_len)) sia_page_printf(page, "(%.4g\xc3\x97) ", length / n->train_len);
-        sia_page_escape(page, g->name);
-        sia_page_add(page, " finds the most of them, ");
-        sia_page_number(page, 100 * best, 1);
-        sia_page_printf(page, " %%%s", g->seeds[at] == 1 ? " (one seed: no claim)" : "");
-        break;
+        say_best(page, n, length, best);
     }
     sia_page_add(page, ".</p>\n");
 }
@@ -256,6 +275,7 @@ void sia_section_needle(sia_report *r, const sia_lines *lines) {
     needles n = {.lines = lines};
     gather(&n);
     if (n.accuracy.count && n.length_count && !n.accuracy.failed) {
+        sia_report_lead(r);
         lead(&r->lead, &n);
         sia_report_section(r, "Needles");
         table(&r->body, &n);
@@ -267,9 +287,8 @@ void sia_section_needle(sia_report *r, const sia_lines *lines) {
         if (n.length_count > 1)
             sia_gather_figure(
                 &r->body, &n.accuracy, figure,
-                "Mean over seeds. Schemes that have not learnt the task at 1\xc3\x97 are drawn too: see "
-                "the table.",
-                names, "needle.csv");
+                "Schemes that have not learnt the task at 1\xc3\x97 are drawn too: see the table.", names,
+                "needle.csv");
         heat_maps(r, &n);
     }
     sia_gather_free(&n.accuracy, &r->body);

@@ -37,6 +37,24 @@ static const char *head_name_of(const probes *p, const json_t *line, char name[S
 
 /* ------------------------------------------------------------------------------------------------ context */
 
+/* Where there is one seed, what is known is the error over windows, which comes with the line. */
+static bool set_errors(sia_gather *g, const probes *p, const char *field) {
+    bool any = false;
+    char error[64], name[SIA_LABEL];
+    (void)snprintf(error, sizeof error, "%s_error", field);
+    for (size_t i = 0; i < p->lines->count && !g->failed; i++) {
+        const json_t *line = p->lines->list[i];
+        if (!sia_line_is(line, "probe-context")) continue;
+        const sia_gathered *group = sia_gather_find(g, name_of(p, line, name));
+        int at = group ? sia_gathered_at(group, sia_line_number(line, "length")) : -1;
+        double value = sia_line_number(line, error);
+        if (at < 0 || group->seeds[at] > 1 || !(value > 0)) continue;
+        group->error[at] = value;
+        any = true;
+    }
+    return any;
+}
+
 static void context_figure(sia_report *r, const probes *p, const char *field, const char *title,
                            const char *label, const char *file) {
     sia_gather g = {0};
@@ -52,7 +70,13 @@ static void context_figure(sia_report *r, const probes *p, const char *field, co
     sia_figure figure = {
         .title = title, .x = {.label = "context, tokens", .log = true}, .y = {.label = label}};
     const char *const names[] = {"scheme", "context", field, "standard error", "seeds"};
-    if (g.sample_count) sia_gather_figure(&r->body, &g, figure, NULL, names, file);
+    bool errors = set_errors(&g, p, field);
+    if (g.sample_count)
+        sia_gather_figure(&r->body, &g, figure,
+                          errors ? "Mean over layers, heads and windows. Bars where there is one seed: one "
+                                   "standard error over windows."
+                                 : "Mean over layers, heads and windows.",
+                          names, file);
     sia_gather_free(&g, &r->body);
 }
 
@@ -123,7 +147,8 @@ static void mass_maps(sia_report *r, const probes *p, const sia_gather *names) {
     sia_html_heading(&r->body, "Attention by distance");
     sia_page_add(
         &r->body,
-        "<p>The share of each head\xe2\x80\x99s attention that goes to each decade of distance.</p>\n"
+        "<p>The share of each head\xe2\x80\x99s attention that goes to each decade of distance, over the "
+        "second half of the window.</p>\n"
         "<div class=\"grid\">\n");
     for (int i = 0; i < names->count; i++) {
         sia_data data = {.heads = {"layer", "head", "decade", "mass"}, .columns = 4};
@@ -164,8 +189,8 @@ static void quantile_panel(sia_report *r, const probes *of, const char *model, d
         const json_t *rotary = json_object_get(line, "rotary");
         (void)snprintf(name, sizeof name, "head %.0f%s", sia_line_number(line, "head"),
                        !json_is_boolean(rotary) ? ""
-                       : json_is_true(rotary)   ? ""
-                                                : ", no rotary");
+                       : json_is_true(rotary)   ? ", after rotary"
+                                                : ", before rotary");
         json_array_foreach(json_object_get(line, "qq"), p, pair) {
             const json_t *y = json_array_get(pair, 1), *x = json_array_get(pair, 0);
             sia_gather_add(&g, name, json_is_number(x) ? json_number_value(x) : NAN, 0,
@@ -202,13 +227,16 @@ static void quantile_panels(sia_report *r, const probes *p, const sia_gather *na
         if (sia_line_is(lines->list[i], "probe-logits"))
             sia_list_add(layers, &count, PANELS, sia_line_number(lines->list[i], "layer"));
     sia_html_heading(&r->body, "Are the logits Gaussian?");
-    sia_page_add(&r->body,
-                 "<p>Quantiles of the logits against those of the Gaussian. On the dashed line the two "
-                 "are the same.</p>\n<div class=\"grid\">\n");
+    sia_page_add(&r->body, "<p>Quantiles of the logits against those of the Gaussian of the same mean and "
+                           "variance. On the dashed "
+                           "line the two are the same.</p>\n<div class=\"grid\">\n");
     for (int i = 0; i < names->count; i++)
         for (int l = 0; l < count && panels < PANELS; l++, panels++)
             quantile_panel(r, p, names->groups[i].name, layers[l]);
     sia_page_add(&r->body, "</div>\n");
+    if (names->count * count > PANELS)
+        sia_page_printf(&r->body, "<p class=\"note\">The first %d of %d panels.</p>\n", (int)PANELS,
+                        names->count * count);
 }
 
 static void moments(sia_report *r, const probes *p) {
@@ -225,9 +253,11 @@ static void moments(sia_report *r, const probes *p) {
         sia_data_number(&data, sia_line_number(line, "mean"));
         sia_data_number(&data, sia_line_number(line, "variance"));
     }
-    sia_page_add(&r->body, "<p>Mean and variance of the logits, by head:</p>\n");
     data.open = data.count / (size_t)data.columns <= ROWS_OPEN;
+    sia_page_printf(&r->body, "<div%s>\n<p>Mean and variance of the logits, by head:</p>\n",
+                    data.open ? "" : " class=\"folded\"");
     sia_html_data(&r->body, &data, "logits.csv");
+    sia_page_add(&r->body, "</div>\n");
 }
 
 /* ------------------------------------------------------------------------------------------------ the section */
@@ -243,6 +273,25 @@ static void find_names(sia_gather *g, const probes *p, const char *kind) {
     sia_gather_finish(g);
 }
 
+/* How many models, trained and looked at at which lengths. */
+static void lead(sia_report *r, const sia_lines *lines) {
+    double trained[SIA_REPORT_LENGTHS], lengths[SIA_REPORT_LENGTHS];
+    int models = 0, trained_count = 0, length_count = 0;
+    for (size_t i = 0; i < lines->count; i++) {
+        const json_t *line = lines->list[i];
+        if (!sia_line_is(line, "probe-model")) continue;
+        models++;
+        sia_list_add(trained, &trained_count, SIA_REPORT_LENGTHS, sia_line_number(line, "train_len"));
+        sia_list_add(lengths, &length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
+    }
+    if (!models) return;
+    sia_report_lead(r);
+    sia_page_printf(&r->lead, "Probe: %d trained model%s", models, models == 1 ? "" : "s");
+    if (trained_count == 1) sia_page_printf(&r->lead, ", trained at %.0f tokens", trained[0]);
+    if (length_count == 1) sia_page_printf(&r->lead, ", on windows of %.0f", lengths[0]);
+    sia_page_add(&r->lead, ".</p>\n");
+}
+
 void sia_section_probe(sia_report *r, const sia_lines *lines) {
     sia_gather names;
     probes p = {.lines = lines};
@@ -251,6 +300,7 @@ void sia_section_probe(sia_report *r, const sia_lines *lines) {
                  sia_lines_twins(lines, "probe-logits", "model", failed);
     p.several_seeds =
         sia_lines_seeds(lines, "probe-mass", failed) || sia_lines_seeds(lines, "probe-logits", failed);
+    lead(r, lines);
     sia_report_section(r, "Inside the trained models");
     context_figure(r, &p, "entropy", "Entropy of attention against context", "entropy, nats",
                    "probe-entropy.csv");

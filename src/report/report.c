@@ -116,7 +116,7 @@ static const char *choose_title(const inputs *in) {
     for (int i = 0; i < in->folder_count; i++)
         for (int p = 0; p < PARTS; p++)
             if (in->folders[i].lines[p].count)
-                return p == 0   ? "Schemes under one budget"
+                return p == 0   ? sia_compare_title(&in->folders[i].lines[p])
                        : p == 1 ? "Needles"
                        : p == 2 ? "The Gaussian model"
                                 : "Inside trained models";

@@ -7,7 +7,7 @@
 #include "report/sections.h"
 
 static void run_figure(sia_report *r, const sia_report_run *runs, int count, const char *field,
-                       const char *title, const char *label, const char *file) {
+                       const char *title, const char *label, const char *note, const char *file) {
     sia_gather g = {0};
     for (int i = 0; i < count; i++)
         for (size_t l = 0; l < runs[i].metrics.count; l++) {
@@ -19,7 +19,7 @@ static void run_figure(sia_report *r, const sia_report_run *runs, int count, con
     sia_gather_finish(&g);
     sia_figure figure = {.title = title, .x = {.label = "step"}, .y = {.label = label}};
     const char *const names[] = {"run", "step", field, "standard error", "seeds"};
-    if (g.sample_count) sia_gather_figure(&r->body, &g, figure, NULL, names, file);
+    if (g.sample_count) sia_gather_figure(&r->body, &g, figure, note, names, file);
     sia_gather_free(&g, &r->body);
 }
 
@@ -63,7 +63,7 @@ static void run_lead(sia_page *lead, const sia_report_run *runs, int count) {
     sia_page_escape(lead, runs[0].name);
     sia_page_add(lead, "</code>");
     if (isfinite(step) && isfinite(loss)) {
-        sia_page_printf(lead, " stands at step %.0f with a training loss of ", step);
+        sia_page_printf(lead, " stands at step %.0f; the last batch in its log had a loss of ", step);
         sia_page_number(lead, loss, 3);
     }
     sia_page_add(lead, ".</p>\n");
@@ -73,11 +73,12 @@ void sia_section_runs(sia_report *r, const sia_report_run *runs, int count) {
     r->folder = NULL; /* the runs are named one by one */
     run_lead(&r->lead, runs, count);
     sia_report_section(r, count == 1 ? "Training run" : "Training runs");
-    run_figure(r, runs, count, "loss", "Training loss", "loss, nats a token", "training.csv");
+    run_figure(r, runs, count, "loss", "Training loss", "loss, nats a token", "Of single batches.",
+               "training.csv");
     validation_figure(r, runs, count);
-    run_figure(r, runs, count, "tokens_per_s", "Speed", "tokens a second", "speed.csv");
-    run_figure(r, runs, count, "gradient_norm", "Norm of the gradient", "norm", "gradient.csv");
-    run_figure(r, runs, count, "rate_matrix", "Learning rate of the matrices", "rate", "rate.csv");
+    run_figure(r, runs, count, "tokens_per_s", "Speed", "tokens a second", NULL, "speed.csv");
+    run_figure(r, runs, count, "gradient_norm", "Norm of the gradient", "norm", NULL, "gradient.csv");
+    run_figure(r, runs, count, "rate_matrix", "Learning rate of the matrices", "rate", NULL, "rate.csv");
     for (int i = 0; i < count; i++) {
         char title[SIA_LABEL + 40];
         (void)snprintf(title, sizeof title, "Configuration of %s", runs[i].name);

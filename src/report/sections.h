@@ -21,7 +21,11 @@ typedef struct sia_report {
 /* <h2> with a link to it in nav. */
 void sia_report_section(sia_report *r, const char *title);
 
+/* Opens a paragraph of the lead, which says of which folder it is where there are several. */
+void sia_report_lead(sia_report *r);
+
 void sia_section_compare(sia_report *r, const sia_lines *lines);
+const char *sia_compare_title(const sia_lines *lines); /* of a page that begins with it */
 void sia_section_needle(sia_report *r, const sia_lines *lines);
 void sia_section_theory(sia_report *r, const sia_lines *lines);
 void sia_section_probe(sia_report *r, const sia_lines *lines);
@@ -54,6 +58,9 @@ typedef struct sia_comparison {
     double train_len; /* not a number when no line tells it */
     int fewest_seeds, most_seeds;
 } sia_comparison;
+
+/* Whether a scheme is another way to read the weights of one that was trained, as rope+ntk is of rope. */
+bool sia_shares_training(const char *scheme, char trained[SIA_SCHEME_NAME]);
 
 /* Whether a line, a result or a curve, is of this comparison. */
 bool sia_comparison_has(const sia_comparison *c, const json_t *line);

@@ -2,6 +2,7 @@
  *
  * The setting of a study: the command, the data, the machine, the configuration. And what every section begins
  * with. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,14 @@ void sia_report_section(sia_report *r, const char *title) {
         }
         sia_page_add(page, copy ? "</h2>\n" : "</a></li>\n");
     }
+}
+
+void sia_report_lead(sia_report *r) {
+    sia_page_add(&r->lead, "<p>");
+    if (!r->folder) return;
+    sia_page_add(&r->lead, "<code>");
+    sia_page_escape(&r->lead, r->folder);
+    sia_page_add(&r->lead, "</code>: ");
 }
 
 /* ------------------------------------------------------------------------------------------------ objects */
@@ -84,6 +93,35 @@ void sia_object_table(sia_page *page, const char *title, const json_t *object) {
 
 /* ------------------------------------------------------------------------------------------------ setting */
 
+static bool train_lens_differ(const sia_lines *lines) {
+    double first = NAN;
+    for (size_t i = 0; i < lines->count; i++) {
+        double own =
+            sia_line_is(lines->list[i], "result") ? sia_line_number(lines->list[i], "train_len") : NAN;
+        if (isfinite(own) && isfinite(first) && own != first) return true;
+        if (isfinite(own)) first = own;
+    }
+    return false;
+}
+
+/* A command breaks between its words, not in them. */
+static void add_command(sia_page *page, const char *command) {
+    sia_page_add(page, "<p>The command:</p>\n<pre><code>");
+    for (const char *at = command; *at;) {
+        char word[256];
+        size_t length = strcspn(at, " ");
+        (void)snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), at);
+        bool whole = length < sizeof word && length <= 40;
+        sia_page_add(page, whole ? "<span class=\"nowrap\">" : "");
+        sia_page_escape(page, word);
+        sia_page_add(page, whole ? "</span>" : "");
+        at += strlen(word);
+        if (*at == ' ') sia_page_add(page, " ");
+        at += *at == ' ';
+    }
+    sia_page_add(page, "</code></pre>\n");
+}
+
 void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what) {
     const json_t *study = sia_lines_first(lines, "study");
     if (!study) return;
@@ -92,18 +130,16 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
                                            {"version", "version of sia"},
                                            {"train_len", "training length"},
                                            {"lengths", "lengths"}};
+    enum { OF_ALL = 3 }; /* these are of the whole study; the others not where the training length is swept */
     char title[64];
     (void)snprintf(title, sizeof title, "%s: setting", what);
     sia_report_section(r, title);
-    if (*sia_line_text(study, "command")) {
-        sia_page_add(&r->body, "<p>The command:</p>\n<pre><code>");
-        sia_page_escape(&r->body, sia_line_text(study, "command"));
-        sia_page_add(&r->body, "</code></pre>\n");
-    }
+    if (*sia_line_text(study, "command")) add_command(&r->body, sia_line_text(study, "command"));
     sia_data pairs = {.columns = 2};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         const json_t *value = json_object_get(study, plain[i][0]);
-        if (value && !json_is_null(value)) add_pair(&pairs, plain[i][1], value);
+        bool of_all = i < OF_ALL || !train_lens_differ(lines);
+        if (of_all && value && !json_is_null(value)) add_pair(&pairs, plain[i][1], value);
     }
     sia_html_pairs(&r->body, &pairs);
     sia_data_free(&pairs);

@@ -106,6 +106,23 @@ static double label_room(const scale *s, const svg_size *size) {
     return longest * size->letter + 10;
 }
 
+static double half_label(const scale *s, int tick, const svg_size *size) {
+    char text[SIA_NUMBER_TEXT];
+    return svg_letters(sia_tick_text(s->ticks[tick], s->step, s->log, text)) * size->letter / 2;
+}
+
+/* How long the x axis can be: the label of its last tick has room, too. */
+static double x_length(const scale *x, double left, const svg_size *size) {
+    double length = size->width - left - 14;
+    if (!x->tick_count) return length;
+    int last = x->tick_count - 1;
+    scale unit = *x;
+    unit.start = 0;
+    unit.length = 1;
+    double part = place(&unit, x->ticks[last]), room = size->width - left - half_label(x, last, size);
+    return part * length <= room ? length : room / part;
+}
+
 static void draw_axes(sia_page *page, const sia_figure *f, const svg_size *size, const scale *x,
                       const scale *y) {
     double left = x->start, right = x->start + x->length, bottom = y->start;
@@ -116,15 +133,18 @@ static void draw_axes(sia_page *page, const sia_figure *f, const svg_size *size,
         svg_text(page, left - 8, at + 5, "end", 16, sia_tick_text(y->ticks[i], y->step, y->log, text));
     }
     draw_line(page, "a", left, bottom, right, bottom);
-    double free_from = 0; /* labels that would touch the one before are left out, their ticks are not */
-    for (int i = 0; i < x->tick_count; i++) {
-        double at = place(x, x->ticks[i]);
-        sia_tick_text(x->ticks[i], x->step, x->log, text);
-        double half = svg_letters(text) * size->letter / 2;
+    /* The last one has its label, for the longest length is what most figures are about; others that would touch
+     * it, or the one before, have none. */
+    int last = x->tick_count - 1;
+    double free_from = 0, gap = size->letter / 2;
+    double free_to = last < 0 ? 0 : place(x, x->ticks[last]) - half_label(x, last, size) - gap;
+    for (int i = 0; i <= last; i++) {
+        double at = place(x, x->ticks[i]), half = half_label(x, i, size);
         draw_line(page, "a", at, bottom, at, bottom + 5);
-        if (at - half < free_from || at + half > size->width + 2) continue;
-        svg_text(page, at, bottom + 2 + size->line * 0.85, "middle", 16, text);
-        free_from = at + half + size->letter / 2;
+        if (i < last && (at - half < free_from || at + half > free_to)) continue;
+        svg_text(page, at, bottom + 2 + size->line * 0.85, "middle", 16,
+                 sia_tick_text(x->ticks[i], x->step, x->log, text));
+        free_from = at + half + gap;
     }
     svg_text(page, 0, size->line * 0.75, "start", 60, f->y.label);
     svg_text(page, (left + right) / 2, bottom + size->line * 1.9, "middle", 60, f->x.label);
@@ -193,7 +213,7 @@ static bool marked(const sia_series *s, size_t p) {
 
 static void draw_series(sia_page *page, const sia_figure *f, const sia_series *s, const scale *x,
                         const scale *y) {
-    sia_page_printf(page, "<g class=\"c%d\">\n", s->style % SVG_COLOURS);
+    sia_page_printf(page, "<g class=\"c%d%s\">\n", s->style % SVG_COLOURS, s->loose ? " loose" : "");
     if (!s->loose) draw_path(page, f, s, x, y);
     for (size_t p = 0; p < s->count; p += s->loose ? sia_svg_stride(s->count) : 1) {
         if (!drawn(f, s, p)) continue;
@@ -256,7 +276,7 @@ void sia_svg_lines(sia_page *page, const sia_figure *f) {
     y.start = bottom;
     y.length = top - bottom;
     x.start = left;
-    x.length = size->width - left - 14;
+    x.length = x_length(&x, left, size);
     bool legend = f->series_count > 1 || (f->series_count == 1 && f->series[0].name[0] && !f->small);
     int columns = legend_columns(f, size), rows = legend ? (f->series_count + columns - 1) / columns : 0;
     double legend_top = bottom + size->line * 2.5;

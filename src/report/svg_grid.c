@@ -9,15 +9,15 @@
 
 #include "report/svg_parts.h"
 
-enum { NAME_LETTERS = 18 };
+enum { NAME_LETTERS = 18, BAR_LETTERS = 30 };
 
-static double names_room(const char *const *names, int count, const svg_size *size) {
+static double names_room(const char *const *names, int count, int most, const svg_size *size) {
     int longest = 1;
     for (int i = 0; i < count; i++) {
         int letters = svg_letters(names[i]);
         if (letters > longest) longest = letters;
     }
-    return (longest > NAME_LETTERS ? NAME_LETTERS + 1 : longest) * size->letter + 10;
+    return (longest > most ? most + 1 : longest) * size->letter + 10;
 }
 
 static void draw_box(sia_page *page, const char *class, double x, double y, double width, double height) {
@@ -75,7 +75,7 @@ static void draw_shades(sia_page *page, const sia_heat *h, const svg_size *size,
 
 void sia_svg_heat(sia_page *page, const sia_heat *h) {
     const svg_size *size = &svg_small;
-    double left = names_room(h->row_names, h->rows, size), top = size->line * 1.35;
+    double left = names_room(h->row_names, h->rows, NAME_LETTERS, size), top = size->line * 1.35;
     double width = (size->width - left) / (h->columns > 0 ? h->columns : 1), height = 30;
     double bottom = top + height * h->rows, shades = bottom + size->line * 2.6;
     svg_open(page, size, shades + size->line, h->title);
@@ -107,14 +107,15 @@ void sia_svg_bars(sia_page *page, const sia_bars *b) {
     double longest = 0, height = size->line + 5, top = size->line * 1.35;
     for (int i = 0; i < b->count; i++)
         if (isfinite(b->values[i]) && fabs(b->values[i]) < 1e100) longest = fmax(longest, b->values[i]);
-    double left = names_room(b->names, b->count, size), room = size->width - left - 16 * size->letter;
+    double left = names_room(b->names, b->count, BAR_LETTERS, size),
+           room = size->width - left - 16 * size->letter;
     svg_open(page, size, top + height * b->count + 4, b->title);
     svg_text(page, 0, size->line * 0.75, "start", 60, b->label);
     for (int i = 0; i < b->count; i++) {
         double y = top + height * i, value = b->values[i];
         bool drawn = isfinite(value) && value >= 0 && value <= longest && longest > 0;
         double end = left + (drawn ? room * value / longest : 0);
-        svg_text(page, left - 8, y + height / 2 + 5, "end", NAME_LETTERS, b->names[i]);
+        svg_text(page, left - 8, y + height / 2 + 5, "end", BAR_LETTERS, b->names[i]);
         if (drawn) {
             sia_page_printf(page, "<g class=\"c%d\">", b->styles[i] % SVG_COLOURS);
             draw_box(page, "b", left, y + 4, end - left, height - 8);

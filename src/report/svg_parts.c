@@ -148,7 +148,8 @@ const char *sia_tick_text(double value, double step, bool log, char text[SIA_NUM
         bool ten = fabs(times - 1) < 1e-6;
         bool plain = value < (ten ? 9999.5 : 99999.5) && value > 0.00099;
         if (plain || fabs(times - round(times)) > 1e-6 || fabs(power) > 99) {
-            (void)snprintf(text, SIA_NUMBER_TEXT, "%.5g", value);
+            bool whole = value == floor(value) && value < 1e9;
+            (void)snprintf(text, SIA_NUMBER_TEXT, whole ? "%.0f" : "%.5g", value);
             return text;
         }
         char head[8] = "10", digits[8];

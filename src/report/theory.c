@@ -21,26 +21,39 @@ static const struct curve {
     const char *y, *error;
     double (*x)(const json_t *line);
     const char *title, *x_label, *y_label, *file;
+    const char *note;
     bool by_ratio;  /* D is a part of the curve's name */
     bool largest_n; /* only the lines with the largest n */
     double least;   /* what is below is not drawn, lest the others become one line; 0: all is */
 } curves[] = {
     {"property", "Z", "closed", NULL, at_t, "Total attention: the expected Z over the distances t to tD",
-     "t, tokens", "Z, closed form", "theory-z.csv", true, false, 0},
+     "t, tokens", "Z, closed form", "theory-z.csv",
+     "Scale-invariant logits. Z is the sum of e to the logit over the distances t \xe2\x89\xa4 k < tD, what "
+     "they get of "
+     "the attention before it is divided. Far beyond tau it is the same at every t.",
+     true, false, 0},
     {"property", "N", "closed", NULL, at_t,
      "Unnormalised sparsity: the expected N over the distances t to tD", "t, tokens", "N, closed form",
-     "theory-n.csv", true, false, 0},
+     "theory-n.csv",
+     "Scale-invariant logits. N is the sum of A ln A, with A = e to the logit. The entropy within a range is "
+     "ln Z \xe2\x88\x92 N/Z.",
+     true, false, 0},
     {"total", NULL, "log10_Z", NULL, at_t, "Total attention over the distances t to 10t", "t, tokens",
-     "log\xe2\x82\x81\xe2\x82\x80 of the expected Z", "theory-total.csv", false, false, -20},
+     "log\xe2\x82\x81\xe2\x82\x80 of the expected Z", "theory-total.csv",
+     "What each decade of distances gets, for plain logits, with LogN, ALiBi and the scale-invariant "
+     "transform (si), "
+     "in a context of 10t keys.",
+     false, false, -20},
     {"entropy-range", NULL, "entropy", "error", at_t, "Entropy over the distances t to tD", "t, tokens",
-     "entropy, nats", "theory-entropy-range.csv", true, false, 0},
+     "entropy, nats", "theory-entropy-range.csv",
+     "How many keys of a range share its attention: e to the entropy.", true, false, 0},
     {"context", NULL, "entropy", "error", at_n, "Entropy of attention against context, Gaussian logits",
-     "context, tokens", "entropy, nats", "theory-entropy.csv", false, false, 0},
+     "context, tokens", "entropy, nats", "theory-entropy.csv", NULL, false, false, 0},
     {"context", NULL, "last100", "last100_error", at_n, "Attention to the last 100 tokens, Gaussian logits",
-     "context, tokens", "share of attention", "theory-last100.csv", false, false, 0},
+     "context, tokens", "share of attention", "theory-last100.csv", NULL, false, false, 0},
     {"context-range", NULL, "entropy", "error", at_middle,
      "Entropy within ranges of distances, at the longest context", "distance, tokens", "entropy, nats",
-     "theory-ranges.csv", false, true, 0},
+     "theory-ranges.csv", "Each point is a range of distances, at its middle.", false, true, 0},
 };
 enum { CURVES = sizeof curves / sizeof *curves, MOST_FIGURES = 24, ROWS_OPEN = 16 };
 
@@ -115,11 +128,14 @@ static void curve_figure(sia_report *r, const sia_lines *lines, const struct cur
             if (below) g.groups[i].mean[p] = NAN;
             cut = cut || below;
         }
-    sia_html_figure_open(&r->body, c->title,
-                         cut ? "What is below 10\xe2\x81\xbb\xc2\xb2\xe2\x81\xb0, no attention at all, is "
-                               "not drawn; the data has it."
-                         : errors ? "Bars: one standard error of the samples."
-                                  : NULL);
+    char note[400];
+    (void)snprintf(
+        note, sizeof note, "%s%s%s", c->note ? c->note : "",
+        cut ? " What is below 10\xe2\x81\xbb\xc2\xb2\xe2\x81\xb0, no attention at all, is not drawn; the "
+              "data has it."
+            : "",
+        errors ? " Bars: one standard error of the samples." : "");
+    sia_html_figure_open(&r->body, c->title, *note ? note : NULL);
     sia_svg_lines(&r->body, &(sia_figure){.title = c->title,
                                           .x = {.label = c->x_label, .log = true},
                                           .y = {.label = c->y_label},
@@ -165,9 +181,13 @@ static void find_columns(sia_data *data, json_t *line) {
 /* A figure of one line is a list of names and values. */
 static void figure_pairs(sia_report *r, const json_t *line) {
     sia_data pairs = {.columns = 2};
-    sia_object_pairs(&pairs, line);
+    json_t *rest = json_copy((json_t *)line);
+    if (!rest) r->body.failed = true;
+    (void)json_object_del(rest, "figure");
+    sia_object_pairs(&pairs, rest);
     sia_html_pairs(&r->body, &pairs);
     sia_data_free(&pairs);
+    json_decref(rest);
 }
 
 static void figure_table(sia_report *r, const sia_lines *lines, const char *figure) {
@@ -182,12 +202,15 @@ static void figure_table(sia_report *r, const sia_lines *lines, const char *figu
         count++;
         for (int c = 0; c < data.columns; c++) add_value(&data, json_object_get(line, data.heads[c]));
     }
-    sia_html_heading(&r->body, table_title(figure));
     data.open = count <= ROWS_OPEN;
+    bool folded = count > 1 && !data.open; /* not printed, and its heading neither */
+    sia_page_add(&r->body, folded ? "<div class=\"folded\">\n" : "");
+    sia_html_heading(&r->body, table_title(figure));
     if (count == 1)
         figure_pairs(r, first);
     else if (data.columns)
         sia_html_data(&r->body, &data, "theory.csv");
+    sia_page_add(&r->body, folded ? "</div>\n" : "");
     sia_data_free(&data);
 }
 
@@ -200,7 +223,7 @@ static bool curve_tells_all(const char *figure) {
 }
 
 /* How many of the checks hold, as the lines say themselves. */
-static void lead(sia_page *page, const sia_lines *lines) {
+static void lead(sia_report *r, const sia_lines *lines) {
     int checks = 0, hold = 0;
     for (size_t i = 0; i < lines->count; i++) {
         const json_t *holds = json_object_get(lines->list[i], "holds");
@@ -208,16 +231,23 @@ static void lead(sia_page *page, const sia_lines *lines) {
         checks++;
         hold += json_is_true(holds);
     }
-    if (checks)
-        sia_page_printf(page, "<p>Gaussian model: %d of %d checks of the two properties hold.</p>\n", hold,
-                        checks);
+    if (!checks) return;
+    sia_report_lead(r);
+    sia_page_printf(&r->lead, "Gaussian model: %d of %d checks of the two properties hold.</p>\n", hold,
+                    checks);
 }
 
 void sia_section_theory(sia_report *r, const sia_lines *lines) {
     const char *seen[MOST_FIGURES];
     int count = 0;
-    lead(&r->lead, lines);
+    lead(r, lines);
     sia_report_section(r, "The Gaussian model");
+    sia_page_add(&r->body,
+                 "<p>Logits of independent normal scores, as if attention knew nothing of the text: what is "
+                 "left is what "
+                 "each scheme does with distance. The key at distance t has the logit S (plain), S s ln n in "
+                 "a context "
+                 "of n (logn), S \xe2\x88\x92 c t (alibi), or a S + m with a and m of t (si).</p>\n");
     for (int i = 0; i < CURVES; i++) curve_figure(r, lines, &curves[i]);
     for (size_t i = 0; i < lines->count; i++) {
         const char *figure = sia_line_text(lines->list[i], "figure");

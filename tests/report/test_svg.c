@@ -192,6 +192,36 @@ static void figures_of_anything(void **state) {
         }
 }
 
+/* The last length, the last step: whatever else has no room, they have their label. */
+static void last_label(void **state) {
+    (void)state;
+    static const double lengths[] = {256, 1024, 3840, 4096}, far[] = {4096, 131072, 1048576};
+    static const double steps[] = {0, 200000}, losses[] = {4, 3, 2, 1};
+    static const struct {
+        const double *x;
+        size_t count;
+        bool log, ticks;
+        const char *label;
+    } cases[] = {{lengths, 4, true, true, ">4096</text>"},
+                 {far, 3, true, true, ">1048576</text>"},
+                 {far, 3, true, true, ">131072</text>"},
+                 {steps, 2, false, false, ">200000</text>"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_page page = {0};
+        sia_series series = {.name = "s", .x = cases[i].x, .y = losses, .count = cases[i].count};
+        sia_figure f = {.title = "t",
+                        .x = {.label = "x", .log = cases[i].log},
+                        .y = {.label = "y"},
+                        .series = &series,
+                        .series_count = 1};
+        if (cases[i].ticks) f.x.ticks = cases[i].x, f.x.tick_count = (int)cases[i].count;
+        sia_svg_lines(&page, &f);
+        is_whole(&page);
+        assert_non_null(strstr(page.bytes, cases[i].label));
+        sia_page_free(&page);
+    }
+}
+
 static void empty_figures(void **state) {
     (void)state;
     sia_page page = {0};
@@ -312,6 +342,7 @@ int main(void) {
         cmocka_unit_test(ticks_keep_to_the_range),
         cmocka_unit_test(gaps),
         cmocka_unit_test(figures_of_anything),
+        cmocka_unit_test(last_label),
         cmocka_unit_test(empty_figures),
         cmocka_unit_test(heat_and_bars),
         cmocka_unit_test(styles_differ),
