@@ -315,7 +315,8 @@ def attempt(builder, m, show=False):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--build", required=True, help="a release build with its tests")
+    parser.add_argument("--build", help="a release build with its tests")
+    parser.add_argument("--check", action="store_true", help="only whether what is listed is still there")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="files whose path contains this")
@@ -327,6 +328,11 @@ def main():
     everything = [m for path in TARGETS for m in mutants_of(path)]
     equivalent = read_equivalent()
     check_lists(everything, equivalent)
+    if options.check:
+        print(f"{len(everything)} mutants, {len(equivalent)} of them listed as equivalent")
+        return 0
+    if not options.build:
+        parser.error("--build: want a release build with its tests")
     everything = [m for m in everything if options.only in m["file"]]
     random.Random(options.seed).shuffle(everything)
     builder = Builder(options.build)

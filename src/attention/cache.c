@@ -20,6 +20,8 @@
 enum {
     LARGEST_CHUNK = 16,          /* blocks: 4096 positions */
     STRETCH = 2 * LARGEST_CHUNK, /* blocks in a decode task, which reads its parts side by side (decode.h) */
+    STRETCH_KEYS = STRETCH * SIA_CACHE_BLOCK,
+    FEW_QUERIES = 24, /* from here on tiles of queries are faster than rows (docs/speed.md) */
 };
 
 typedef struct chunk {
@@ -179,38 +181,50 @@ static int head_of(const attend *t, int64_t kv_head, int64_t row) {
     return (int)(kv_head * t->share + row % t->share);
 }
 
-/* In the order in which they lie in memory: the heads of a stretch one after the other. */
+/* Rows first to first + rows of a kv head's queries over the keys of a stretch. */
+static void decode_rows(const attend *t, int64_t kv_head, int64_t stretch, const void *const *parts,
+                        int64_t first, int64_t rows) {
+    const sia_cache *c = t->c;
+    int64_t begin = stretch * STRETCH_KEYS, left = c->length - begin;
+    const float *scale[SIA_DECODE_ROWS], *bias[SIA_DECODE_ROWS];
+    int64_t limit[SIA_DECODE_ROWS];
+    for (int64_t r = 0; r < rows; r++) {
+        int head = head_of(t, kv_head, first + r);
+        scale[r] = sia_tables_scale(t->tables, head);
+        bias[r] = sia_tables_bias(t->tables, head);
+        limit[r] = c->length - t->n + (first + r) / t->share + 1 - begin;
+    }
+    float *part = t->partials + (kv_head * t->stretches + stretch) * t->partial;
+    sia_decode d = {.head_dim = c->a->config.head_dim,
+                    .rows = (int)rows,
+                    .reading = sia_reading_of_cache(c->type, rows),
+                    .q = t->turned + (kv_head * t->rows + first) * c->a->config.head_dim,
+                    .scale = scale,
+                    .bias = bias,
+                    .limit = limit,
+                    .block = parts,
+                    .count = left < STRETCH_KEYS ? left : STRETCH_KEYS,
+                    .max = part + first,
+                    .sum = part + t->rows + first,
+                    .out = part + 2 * t->rows + first * t->width};
+    c->a->kernel->decode(c->type, &d);
+}
+
+/* In the order in which they lie in memory: the heads of a stretch one after the other. More rows than the kernel takes
+ * go over the stretch in turns, and find it in the cache of the processor. */
 static void decode_task(void *context, int64_t task, int worker) {
     (void)worker;
     const attend *t = context;
     const sia_cache *c = t->c;
     int64_t stretch = task / c->a->config.kv_heads, kv_head = task % c->a->config.kv_heads;
-    int64_t first = stretch * STRETCH * SIA_CACHE_BLOCK, rows = t->rows;
-    const float *scale[SIA_DECODE_ROWS], *bias[SIA_DECODE_ROWS];
-    int64_t limit[SIA_DECODE_ROWS];
+    int64_t begin = stretch * STRETCH_KEYS;
     const void *parts[STRETCH];
-    for (int64_t r = 0; r < rows; r++) {
-        scale[r] = sia_tables_scale(t->tables, head_of(t, kv_head, r));
-        bias[r] = sia_tables_bias(t->tables, head_of(t, kv_head, r));
-        limit[r] = c->length - t->n + r / t->share + 1 - first;
+    for (int64_t i = 0; i < STRETCH && begin + i * SIA_CACHE_BLOCK < c->length; i++)
+        parts[i] = part_of(c, begin + i * SIA_CACHE_BLOCK, kv_head);
+    for (int64_t first = 0; first < t->rows; first += SIA_DECODE_ROWS) {
+        int64_t left = t->rows - first;
+        decode_rows(t, kv_head, stretch, parts, first, left < SIA_DECODE_ROWS ? left : SIA_DECODE_ROWS);
     }
-    for (int64_t i = 0; i < STRETCH && first + i * SIA_CACHE_BLOCK < c->length; i++)
-        parts[i] = part_of(c, first + i * SIA_CACHE_BLOCK, kv_head);
-    float *part = t->partials + (kv_head * t->stretches + stretch) * t->partial;
-    int64_t left = c->length - first, most = (int64_t)STRETCH * SIA_CACHE_BLOCK;
-    sia_decode d = {.head_dim = c->a->config.head_dim,
-                    .rows = (int)rows,
-                    .reading = sia_reading_of_cache(c->type, rows),
-                    .q = t->turned + kv_head * rows * c->a->config.head_dim,
-                    .scale = scale,
-                    .bias = bias,
-                    .limit = limit,
-                    .block = parts,
-                    .count = left < most ? left : most,
-                    .max = part,
-                    .sum = part + rows,
-                    .out = part + 2 * rows};
-    c->a->kernel->decode(c->type, &d);
 }
 
 /* The stretches of one row in their order: m = max, z = sum of z_i 2^(m_i - m), o alike. */
@@ -238,7 +252,7 @@ static sia_status attend_few(attend *t, sia_error *err) {
     const sia_attention_config *config = &c->a->config;
     int d = config->head_dim;
     t->rows = t->n * t->share;
-    t->stretches = (c->length + STRETCH * SIA_CACHE_BLOCK - 1) / (STRETCH * SIA_CACHE_BLOCK);
+    t->stretches = (c->length + STRETCH_KEYS - 1) / STRETCH_KEYS;
     t->partial = t->rows * (2 + t->width);
     int64_t queries = config->kv_heads * t->rows * d,
             floats = queries + config->kv_heads * t->stretches * t->partial;
@@ -356,5 +370,5 @@ sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float
     if (!status) status = sia_logn_check(c->a, "logn", logn, err);
     if (!status) status = sia_attention_tables_for(c->a, c->length, &t.tables, err);
     if (status) return status;
-    return n * t.share <= SIA_DECODE_ROWS ? attend_few(&t, err) : attend_many(&t, err);
+    return n <= FEW_QUERIES ? attend_few(&t, err) : attend_many(&t, err);
 }

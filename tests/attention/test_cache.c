@@ -68,17 +68,19 @@ static void every_scheme(void **state) {
             check(kernel, *scheme, (shape){2, 1, 40, {.q_len = 70, .k_len = 70}}, 1);
 }
 
-/* Steps that take the decode kernel (rows = step * heads / kv_heads up to 16) and the kernel of the forward
- * pass; head dimensions around the panels; caches of several blocks and stretches. */
+/* Steps that take the decode kernel, once (rows = step * heads / kv_heads up to 16) and in turns, and the kernel of the
+ * forward pass (from 25 on); head dimensions around the panels; caches of several blocks and stretches; one kv head for
+ * more heads than the decode kernel takes rows. */
 static void every_cut(void **state) {
     (void)state;
-    const int64_t steps[] = {1, 2, 3, 5, 7, 16, 17, 64, 300};
+    const int64_t steps[] = {1, 2, 3, 5, 7, 16, 17, 24, 25, 64, 300};
     const shape shapes[] = {{2, 2, 8, {.q_len = 300, .k_len = 300}},
                             {4, 1, 48, {.q_len = 300, .k_len = 300}},
                             {6, 2, 72, {.q_len = 270, .k_len = 270}},
-                            {1, 1, 256, {.q_len = 130, .k_len = 130}}};
+                            {1, 1, 256, {.q_len = 130, .k_len = 130}},
+                            {34, 2, 16, {.q_len = 70, .k_len = 70}}};
     FOR_EACH_ISA (kernel)
-        for (int s = 0; s < 4; s++)
+        for (int s = 0; s < 5; s++)
             for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
                 check(kernel, i % 2 ? "si+prope" : "logn+rope", shapes[s], steps[i]);
 }
