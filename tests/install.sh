@@ -41,3 +41,7 @@ for name in $(grep -A2 '^SIA_API' "$1/include/sia.h" | grep -o 'sia_[a-z0-9_]*('
     grep -qx "$name" "$prefix/exported" || { echo "in sia.h, but not exported: $name"; exit 1; }
 done
 echo "install: $(wc -l <"$prefix/exported") functions, all declared"
+
+# Nothing in the static library has a name that a program may have, too.
+foreign=$(nm -g --defined-only "$lib/libsia.a" 2>/dev/null | awk 'NF == 3 && $3 !~ /^(_|sia_)/ {print $3}' | sort -u)
+[ -z "$foreign" ] || { echo "in libsia.a without the prefix: $foreign"; exit 1; }

@@ -92,27 +92,27 @@ static void find_ticks(const sia_axis *axis, bool to_ticks, scale *s) {
 
 static void draw_line(sia_page *page, const char *class, double x1, double y1, double x2, double y2) {
     char a[SIA_NUMBER_TEXT], b[SIA_NUMBER_TEXT], c[SIA_NUMBER_TEXT], d[SIA_NUMBER_TEXT];
-    sia_page_printf(page, "<path class=\"%s\" d=\"M%s,%sL%s,%s\"/>\n", class, svg_at(x1, a), svg_at(y1, b),
-                    svg_at(x2, c), svg_at(y2, d));
+    sia_page_printf(page, "<path class=\"%s\" d=\"M%s,%sL%s,%s\"/>\n", class, sia_svg_at(x1, a),
+                    sia_svg_at(y1, b), sia_svg_at(x2, c), sia_svg_at(y2, d));
 }
 
-static double label_room(const scale *s, const svg_size *size) {
+static double label_room(const scale *s, const sia_svg_size *size) {
     int longest = 1;
     for (int i = 0; i < s->tick_count; i++) {
         char text[SIA_NUMBER_TEXT];
-        int letters = svg_letters(sia_tick_text(s->ticks[i], s->step, s->log, text));
+        int letters = sia_svg_letters(sia_tick_text(s->ticks[i], s->step, s->log, text));
         if (letters > longest) longest = letters;
     }
     return longest * size->letter + 10;
 }
 
-static double half_label(const scale *s, int tick, const svg_size *size) {
+static double half_label(const scale *s, int tick, const sia_svg_size *size) {
     char text[SIA_NUMBER_TEXT];
-    return svg_letters(sia_tick_text(s->ticks[tick], s->step, s->log, text)) * size->letter / 2;
+    return sia_svg_letters(sia_tick_text(s->ticks[tick], s->step, s->log, text)) * size->letter / 2;
 }
 
 /* How long the x axis can be: the label of its last tick has room, too. */
-static double x_length(const scale *x, double left, const svg_size *size) {
+static double x_length(const scale *x, double left, const sia_svg_size *size) {
     double length = size->width - left - 14;
     if (!x->tick_count) return length;
     int last = x->tick_count - 1;
@@ -123,14 +123,14 @@ static double x_length(const scale *x, double left, const svg_size *size) {
     return part * length <= room ? length : room / part;
 }
 
-static void draw_axes(sia_page *page, const sia_figure *f, const svg_size *size, const scale *x,
+static void draw_axes(sia_page *page, const sia_figure *f, const sia_svg_size *size, const scale *x,
                       const scale *y) {
     double left = x->start, right = x->start + x->length, bottom = y->start;
     char text[SIA_NUMBER_TEXT];
     for (int i = 0; i < y->tick_count; i++) {
         double at = place(y, y->ticks[i]);
         draw_line(page, "g", left, at, right, at);
-        svg_text(page, left - 8, at + 5, "end", 16, sia_tick_text(y->ticks[i], y->step, y->log, text));
+        sia_svg_text(page, left - 8, at + 5, "end", 16, sia_tick_text(y->ticks[i], y->step, y->log, text));
     }
     draw_line(page, "a", left, bottom, right, bottom);
     /* The last one has its label, for the longest length is what most figures are about; others that would touch
@@ -142,12 +142,12 @@ static void draw_axes(sia_page *page, const sia_figure *f, const svg_size *size,
         double at = place(x, x->ticks[i]), half = half_label(x, i, size);
         draw_line(page, "a", at, bottom, at, bottom + 5);
         if (i < last && (at - half < free_from || at + half > free_to)) continue;
-        svg_text(page, at, bottom + 2 + size->line * 0.85, "middle", 16,
-                 sia_tick_text(x->ticks[i], x->step, x->log, text));
+        sia_svg_text(page, at, bottom + 2 + size->line * 0.85, "middle", 16,
+                     sia_tick_text(x->ticks[i], x->step, x->log, text));
         free_from = at + half + gap;
     }
-    svg_text(page, 0, size->line * 0.75, "start", 60, f->y.label);
-    svg_text(page, (left + right) / 2, bottom + size->line * 1.9, "middle", 60, f->x.label);
+    sia_svg_text(page, 0, size->line * 0.75, "start", 60, f->y.label);
+    sia_svg_text(page, (left + right) / 2, bottom + size->line * 1.9, "middle", 60, f->x.label);
 }
 
 /* ------------------------------------------------------------------------------------------------ series */
@@ -159,7 +159,7 @@ static bool drawn(const sia_figure *f, const sia_series *s, size_t p) {
 static void draw_path(sia_page *page, const sia_figure *f, const sia_series *s, const scale *x,
                       const scale *y) {
     bool pen_down = false;
-    const char *dashes = svg_dashes(s->style);
+    const char *dashes = sia_svg_dashes(s->style);
     size_t stride = sia_svg_stride(s->count);
     sia_page_add(page, "<path class=\"l\"");
     if (*dashes) sia_page_printf(page, " stroke-dasharray=\"%s\"", dashes);
@@ -170,8 +170,8 @@ static void draw_path(sia_page *page, const sia_figure *f, const sia_series *s, 
             pen_down = false;
             continue;
         }
-        sia_page_printf(page, "%s%s,%s", pen_down ? "L" : "M", svg_at(place(x, s->x[p]), a),
-                        svg_at(place(y, s->y[p]), b));
+        sia_page_printf(page, "%s%s,%s", pen_down ? "L" : "M", sia_svg_at(place(x, s->x[p]), a),
+                        sia_svg_at(place(y, s->y[p]), b));
         pen_down = true;
     }
     sia_page_add(page, "\"/>\n");
@@ -189,7 +189,7 @@ static void draw_error(sia_page *page, const sia_series *s, size_t p, const scal
 
 static void draw_point(sia_page *page, const sia_series *s, size_t p, const scale *x, const scale *y) {
     char text[SIA_NUMBER_TEXT];
-    svg_marker(page, s->style, place(x, s->x[p]), place(y, s->y[p]), s->loose ? 2.6 : 4);
+    sia_svg_marker(page, s->style, place(x, s->x[p]), place(y, s->y[p]), s->loose ? 2.6 : 4);
     if (s->loose) {
         sia_page_add(page, "/>\n");
         return;
@@ -202,7 +202,7 @@ static void draw_point(sia_page *page, const sia_series *s, size_t p, const scal
         sia_page_add(page, " \xc2\xb1 ");
         sia_page_number(page, s->error[p], 4);
     }
-    sia_page_printf(page, "</title></%s>\n", svg_marker_tag(s->style));
+    sia_page_printf(page, "</title></%s>\n", sia_svg_marker_tag(s->style));
 }
 
 /* A long line has a few markers only, and those of different series stand apart. */
@@ -227,10 +227,10 @@ static void draw_series(sia_page *page, const sia_figure *f, const sia_series *s
 
 /* ------------------------------------------------------------------------------------------------ legend */
 
-static int legend_columns(const sia_figure *f, const svg_size *size) {
+static int legend_columns(const sia_figure *f, const sia_svg_size *size) {
     int longest = 1;
     for (int i = 0; i < f->series_count; i++) {
-        int letters = svg_letters(f->series[i].name);
+        int letters = sia_svg_letters(f->series[i].name);
         if (letters > longest) longest = letters;
     }
     if (longest > MOST_NAME) longest = MOST_NAME + 1;
@@ -239,29 +239,29 @@ static int legend_columns(const sia_figure *f, const svg_size *size) {
     return columns < 1 ? 1 : columns;
 }
 
-static void draw_legend(sia_page *page, const sia_figure *f, const svg_size *size, double top) {
+static void draw_legend(sia_page *page, const sia_figure *f, const sia_svg_size *size, double top) {
     int columns = legend_columns(f, size);
     for (int i = 0; i < f->series_count; i++) {
         const sia_series *s = &f->series[i];
         int row = i / columns, column = i % columns;
         double left = size->width * column / columns, middle = top + size->line * (row + 0.5);
-        const char *dashes = svg_dashes(s->style);
+        const char *dashes = sia_svg_dashes(s->style);
         char a[SIA_NUMBER_TEXT], b[SIA_NUMBER_TEXT];
         sia_page_printf(page, "<g class=\"c%d\">", s->style % SVG_COLOURS);
         if (!s->loose) {
-            sia_page_printf(page, "<path class=\"l\" d=\"M%s,%sh34\"", svg_at(left + 1, a),
-                            svg_at(middle, b));
+            sia_page_printf(page, "<path class=\"l\" d=\"M%s,%sh34\"", sia_svg_at(left + 1, a),
+                            sia_svg_at(middle, b));
             if (*dashes) sia_page_printf(page, " stroke-dasharray=\"%s\"", dashes);
             sia_page_add(page, "/>");
         }
-        svg_marker(page, s->style, left + 18, middle, 4);
+        sia_svg_marker(page, s->style, left + 18, middle, 4);
         sia_page_add(page, "/></g>\n");
-        svg_text(page, left + 42, middle + 5, "start", MOST_NAME, s->name);
+        sia_svg_text(page, left + 42, middle + 5, "start", MOST_NAME, s->name);
     }
 }
 
 void sia_svg_lines(sia_page *page, const sia_figure *f) {
-    const svg_size *size = f->small ? &svg_small : &svg_wide;
+    const sia_svg_size *size = f->small ? &sia_svg_small : &sia_svg_wide;
     scale x, y;
     find_range(f, true, &x);
     find_range(f, false, &y);
@@ -280,7 +280,7 @@ void sia_svg_lines(sia_page *page, const sia_figure *f) {
     bool legend = f->series_count > 1 || (f->series_count == 1 && f->series[0].name[0] && !f->small);
     int columns = legend_columns(f, size), rows = legend ? (f->series_count + columns - 1) / columns : 0;
     double legend_top = bottom + size->line * 2.5;
-    svg_open(page, size, legend_top + rows * size->line, f->title);
+    sia_svg_open(page, size, legend_top + rows * size->line, f->title);
     draw_axes(page, f, size, &x, &y);
     if (f->diagonal && !f->x.log && !f->y.log) {
         double from = fmax(x.least, y.least), to = fmin(x.most, y.most);
@@ -289,5 +289,5 @@ void sia_svg_lines(sia_page *page, const sia_figure *f) {
     for (int i = f->series_count - 1; i >= 0; i--) /* the first is on top */
         draw_series(page, f, &f->series[i], &x, &y);
     if (legend) draw_legend(page, f, size, legend_top);
-    svg_close(page);
+    sia_svg_close(page);
 }

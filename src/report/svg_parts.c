@@ -12,22 +12,22 @@
 
 /* ------------------------------------------------------------------------------------------------ text */
 
-int svg_letters(const char *text) {
+int sia_svg_letters(const char *text) {
     int count = 0;
     for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
     return count;
 }
 
-void svg_open(sia_page *page, const svg_size *size, double height, const char *title) {
+void sia_svg_open(sia_page *page, const sia_svg_size *size, double height, const char *title) {
     sia_page_printf(page, "<svg class=\"%s\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
                     size->class, size->width, ceil(height));
     sia_page_escape(page, title);
     sia_page_add(page, "\">\n");
 }
 
-void svg_close(sia_page *page) { sia_page_add(page, "</svg>\n"); }
+void sia_svg_close(sia_page *page) { sia_page_add(page, "</svg>\n"); }
 
-const char *svg_at(double value, char text[SIA_NUMBER_TEXT]) {
+const char *sia_svg_at(double value, char text[SIA_NUMBER_TEXT]) {
     (void)snprintf(text, SIA_NUMBER_TEXT, "%.2f", value);
     char *end = text + strlen(text);
     while (end[-1] == '0') *--end = 0;
@@ -35,10 +35,11 @@ const char *svg_at(double value, char text[SIA_NUMBER_TEXT]) {
     return strcmp(text, "-0") == 0 ? "0" : text;
 }
 
-void svg_text(sia_page *page, double x, double y, const char *anchor, int letters, const char *text) {
+void sia_svg_text(sia_page *page, double x, double y, const char *anchor, int letters, const char *text) {
     char a[SIA_NUMBER_TEXT], b[SIA_NUMBER_TEXT];
-    sia_page_printf(page, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\">", svg_at(x, a), svg_at(y, b), anchor);
-    if (svg_letters(text) <= letters) {
+    sia_page_printf(page, "<text x=\"%s\" y=\"%s\" text-anchor=\"%s\">", sia_svg_at(x, a), sia_svg_at(y, b),
+                    anchor);
+    if (sia_svg_letters(text) <= letters) {
         sia_page_escape(page, text);
     } else {
         size_t bytes = 0;
@@ -63,9 +64,9 @@ void svg_text(sia_page *page, double x, double y, const char *anchor, int letter
 enum { SHAPES = 8 };
 static int shape_of(int style) { return (style + style / SVG_COLOURS) % SHAPES; }
 
-const char *svg_marker_tag(int style) { return shape_of(style) == 0 ? "circle" : "path"; }
+const char *sia_svg_marker_tag(int style) { return shape_of(style) == 0 ? "circle" : "path"; }
 
-void svg_marker(sia_page *page, int style, double x, double y, double radius) {
+void sia_svg_marker(sia_page *page, int style, double x, double y, double radius) {
     /* Relative to the middle, for a radius of 1; plus and cross are drawn as areas, so that one rule of
      * style fills every marker. */
     static const float shapes[SHAPES][25] = {
@@ -84,18 +85,18 @@ void svg_marker(sia_page *page, int style, double x, double y, double radius) {
     const float *shape = shapes[shape_of(style)];
     if (shape_of(style) == 0) {
         char r[SIA_NUMBER_TEXT];
-        sia_page_printf(page, "<circle class=\"m\" cx=\"%s\" cy=\"%s\" r=\"%s\"", svg_at(x, a), svg_at(y, b),
-                        svg_at(radius, r));
+        sia_page_printf(page, "<circle class=\"m\" cx=\"%s\" cy=\"%s\" r=\"%s\"", sia_svg_at(x, a),
+                        sia_svg_at(y, b), sia_svg_at(radius, r));
         return;
     }
     sia_page_add(page, "<path class=\"m\" d=\"");
     for (int i = 0; i < (int)shape[0]; i++)
-        sia_page_printf(page, "%s%s,%s", i ? "L" : "M", svg_at(x + radius * (double)shape[1 + 2 * i], a),
-                        svg_at(y + radius * (double)shape[2 + 2 * i], b));
+        sia_page_printf(page, "%s%s,%s", i ? "L" : "M", sia_svg_at(x + radius * (double)shape[1 + 2 * i], a),
+                        sia_svg_at(y + radius * (double)shape[2 + 2 * i], b));
     sia_page_add(page, "z\"");
 }
 
-const char *svg_dashes(int style) {
+const char *sia_svg_dashes(int style) {
     static const char *const dashes[] = {"", "8 4", "2.5 3.5", "10 3 2.5 3", "5 3"};
     /* For one shape the rounds of colours have different dashes. */
     return dashes[(style / SVG_COLOURS + shape_of(style)) % 5];

@@ -273,10 +273,10 @@ static void styles_differ(void **state) {
     char *seen[40] = {0};
     for (int i = 0; i < 40; i++) {
         sia_page page = {0};
-        svg_marker(&page, i, 0, 0, 1);
+        sia_svg_marker(&page, i, 0, 0, 1);
         for (int j = 0; j < i; j++) {
             bool same_marker = strncmp(seen[j], page.bytes, page.size) == 0;
-            assert_false(same_marker && strcmp(svg_dashes(i), svg_dashes(j)) == 0);
+            assert_false(same_marker && strcmp(sia_svg_dashes(i), sia_svg_dashes(j)) == 0);
             assert_false(same_marker && i % SVG_COLOURS == j % SVG_COLOURS);
         }
         seen[i] = page.bytes;
