@@ -201,7 +201,6 @@ struct sia_checkpoint {
     int64_t step;
     char *paths[FILES];
     sia_safetensors *files[FILES]; /* that of the optimiser is NULL for model_only */
-    sia_error skipped;             /* SIA_OK: none was */
 };
 
 static sia_status check_step(const sia_safetensors *file, const char *path, int64_t step, sia_error *err) {
@@ -223,8 +222,8 @@ static sia_status open_files(sia_checkpoint *c, const char *folder, bool model_o
     return status;
 }
 
-static sia_status open_step(sia_checkpoint **result, const char *folder, int64_t step, bool model_only,
-                            sia_error *err) {
+sia_status sia_checkpoint_open(sia_checkpoint **result, const char *folder, int64_t step, bool model_only,
+                               sia_error *err) {
     *result = NULL;
     sia_checkpoint *c = calloc(1, sizeof *c);
     if (!c) return sia_fail_memory(err, sizeof *c, folder);
@@ -251,49 +250,41 @@ static bool is_damage(sia_status status, const char *folder, int64_t step, bool 
     return missing;
 }
 
-static sia_status open_newest(sia_checkpoint **c, const char *folder, const int64_t *steps, int64_t count,
-                              const sia_checkpoint_choice *choice, sia_error *err) {
-    sia_error first = {SIA_OK, ""}, said = {SIA_OK, ""};
-    for (int64_t i = count; i-- > 0;) {
-        sia_status status = open_step(c, folder, steps[i], choice->model_only, &said);
-        if (!status) {
-            (*c)->skipped = first;
-            return SIA_OK;
-        }
-        if (!is_damage(status, folder, steps[i], choice->model_only))
-            return sia_fail(err, status, "%s", said.text);
-        if (!first.status) first = said;
-        if (!choice->skip_damaged) break;
-    }
-    return sia_fail(err, first.status, "%s: %s",
-                    choice->skip_damaged ? "every checkpoint is damaged, the newest"
-                                         : "the newest checkpoint is damaged",
-                    first.text);
-}
-
-static sia_status open_given(sia_checkpoint **c, const char *folder, const int64_t *steps, int64_t count,
-                             const sia_checkpoint_choice *choice, sia_error *err) {
-    for (int64_t i = 0; i < count; i++)
-        if (steps[i] == choice->step) return open_step(c, folder, choice->step, choice->model_only, err);
-    return sia_fail(err, SIA_FILE, "%s: no checkpoint of step %" PRId64 ", the newest is of step %" PRId64,
-                    folder, choice->step, steps[count - 1]);
-}
-
-sia_status sia_checkpoint_open(sia_checkpoint **c, const char *folder, const sia_checkpoint_choice *choice,
-                               sia_error *err) {
-    int64_t *steps, count;
-    *c = NULL;
-    sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
+static sia_status try_step(const char *folder, int64_t step, bool model_only, sia_checkpoint_take *take,
+                           void *context, bool *damaged, sia_error *err) {
+    sia_checkpoint *c;
+    sia_status status = sia_checkpoint_open(&c, folder, step, model_only, err);
+    *damaged = is_damage(status, folder, step, model_only);
     if (status) return status;
-    if (count == 0)
+    status = take(context, c, err);
+    *damaged = status == SIA_FORMAT;
+    sia_checkpoint_close(c);
+    return status;
+}
+
+sia_status sia_checkpoint_newest(const char *folder, bool model_only, sia_checkpoint_take *take,
+                                 void *context, char **skipped, sia_error *err) {
+    int64_t *steps, count;
+    *skipped = NULL;
+    sia_status status = sia_checkpoint_list(folder, &steps, &count, err);
+    if (!status && count == 0)
         status = sia_fail(
             err, SIA_FILE,
             "%s: no checkpoint: want a run of 'sia train', which holds step-N/model.safetensors", folder);
-    else if (choice->newest)
-        status = open_newest(c, folder, steps, count, choice, err);
-    else
-        status = open_given(c, folder, steps, count, choice, err);
+    sia_error newest = {SIA_OK, ""};
+    bool taken = false;
+    for (int64_t i = count; !status && !taken && i-- > 0;) {
+        sia_error said;
+        bool damaged;
+        taken = try_step(folder, steps[i], model_only, take, context, &damaged, &said) == SIA_OK;
+        if (!taken && !damaged) status = sia_fail(err, said.status, "%s", said.text);
+        if (!taken && !newest.status) newest = said;
+    }
     free(steps);
+    if (!status && !taken)
+        status = sia_fail(err, newest.status, "no checkpoint can be used, the newest: %s", newest.text);
+    if (!status && newest.status && !(*skipped = strdup(newest.text)))
+        status = sia_fail_memory(err, sizeof newest.text, folder);
     return status;
 }
 
@@ -309,10 +300,6 @@ void sia_checkpoint_close(sia_checkpoint *c) {
 const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c) { return c->files[MODEL]; }
 
 int64_t sia_checkpoint_step(const sia_checkpoint *c) { return c->step; }
-
-const char *sia_checkpoint_skipped(const sia_checkpoint *c) {
-    return c->skipped.status ? c->skipped.text : NULL;
-}
 
 /* --------------------------------------------------------------------------------------------------- reading */
 

@@ -11,11 +11,11 @@
  *
  * Loading: the metadata comes first, for it says which tensors there have to be.
  *
- *     sia_checkpoint *c;
- *     if (sia_checkpoint_open(&c, "runs/si", &(sia_checkpoint_choice){.newest = true}, err)) return err->status;
- *     ... sia_safetensors_metadata(sia_checkpoint_model(c), "model") ...
- *     status = sia_checkpoint_read(c, &model, &optimizer, err);
- *     sia_checkpoint_close(c);
+ *     static sia_status take(void *context, const sia_checkpoint *c, sia_error *err) {
+ *         ... sia_safetensors_metadata(sia_checkpoint_model(c), "model") ...
+ *         return sia_checkpoint_read(c, &model, &optimizer, err);
+ *     }
+ *     status = sia_checkpoint_newest("runs/si", false, take, context, &skipped, err);
  */
 #ifndef SIA_TRAIN_CHECKPOINT_H
 #define SIA_TRAIN_CHECKPOINT_H
@@ -67,26 +67,26 @@ sia_status sia_checkpoint_list(const char *folder, int64_t **steps, int64_t *cou
 /* The step of "step-000500", -1 for a name that no checkpoint has. */
 int64_t sia_checkpoint_step_of(const char *name);
 
-typedef struct sia_checkpoint_choice {
-    bool newest;       /* the newest one; else that of `step` */
-    bool skip_damaged; /* with newest: the newest one that is whole */
-    bool model_only;   /* the optimiser's file is not looked at, and may be absent */
-    int64_t step;
-} sia_checkpoint_choice;
-
 typedef struct sia_checkpoint sia_checkpoint;
 
 /* Maps and checks both files: every byte has its place, both are of the step that their folder names. A
- * damaged checkpoint is SIA_FORMAT or SIA_FILE with a sentence that says which file and why. */
-sia_status sia_checkpoint_open(sia_checkpoint **c, const char *folder, const sia_checkpoint_choice *choice,
+ * damaged checkpoint is SIA_FORMAT or SIA_FILE with a sentence that says which file and why. With model_only the
+ * optimiser's file is not looked at, and may be absent. */
+sia_status sia_checkpoint_open(sia_checkpoint **c, const char *folder, int64_t step, bool model_only,
                                sia_error *err);
 void sia_checkpoint_close(sia_checkpoint *c); /* NULL is fine */
 
+/* Reads a checkpoint that was opened; SIA_FORMAT when it does not hold what it should. */
+typedef sia_status sia_checkpoint_take(void *context, const sia_checkpoint *c, sia_error *err);
+
+/* Opens checkpoints from the newest on until one is taken. Those that are damaged, or not taken with SIA_FORMAT, are
+ * passed over; every other failure ends it. *skipped becomes what was wrong with the newest, a sentence for a person,
+ * freed with free, or NULL. */
+sia_status sia_checkpoint_newest(const char *folder, bool model_only, sia_checkpoint_take *take,
+                                 void *context, char **skipped, sia_error *err);
+
 const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c); /* the model's file */
 int64_t sia_checkpoint_step(const sia_checkpoint *c);
-
-/* Why a newer checkpoint was skipped, a sentence for a person; NULL when this is the newest. */
-const char *sia_checkpoint_skipped(const sia_checkpoint *c);
 
 /* Copies the tensors. Both files must hold the tensors of their table, no more, no fewer, each a float32
  * of the table's shape; else SIA_FORMAT, and no data was touched. A file that someone cuts meanwhile is

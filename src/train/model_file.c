@@ -71,25 +71,26 @@ static sia_status model_of(sia_model **m, const sia_safetensors *file, const cha
     return sia_model_create_blank(m, &config, threads, err);
 }
 
-static sia_status load_checkpoint(sia_model **m, const char *run, const sia_checkpoint_choice *choice,
-                                  int threads, sia_loaded *loaded, sia_error *err) {
-    sia_checkpoint *c;
-    sia_status status = sia_checkpoint_open(&c, run, choice, err);
-    if (status) return status;
-    sia_tensor_entry *entries = NULL;
-    status = model_of(m, sia_checkpoint_model(c), run, threads, err);
-    if (!status) {
-        entries = sia_model_entries(*m);
-        status = entries
-                     ? sia_checkpoint_read(c, &(sia_tensor_table){entries, sia_model_tensors(*m)}, NULL, err)
-                     : sia_fail_memory(err, sizeof *entries, "model");
-    }
-    loaded->step = sia_checkpoint_step(c);
-    const char *skipped = sia_checkpoint_skipped(c);
-    if (!status && skipped && !(loaded->skipped = strdup(skipped)))
-        status = sia_fail_memory(err, strlen(skipped), "checkpoint");
+typedef struct loading {
+    sia_model **m;
+    const char *run;
+    int threads;
+    sia_loaded *found;
+} loading;
+
+static sia_status take_model(void *context, const sia_checkpoint *c, sia_error *err) {
+    loading *to = context;
+    sia_status status = model_of(to->m, sia_checkpoint_model(c), to->run, to->threads, err);
+    sia_tensor_entry *entries = status ? NULL : sia_model_entries(*to->m);
+    if (!status)
+        status = entries ? sia_checkpoint_read(c, &(sia_tensor_table){entries, sia_model_tensors(*to->m)},
+                                               NULL, err)
+                         : sia_fail_memory(err, sizeof *entries, "model");
     sia_free(entries);
-    sia_checkpoint_close(c);
+    to->found->step = sia_checkpoint_step(c);
+    if (!status) return SIA_OK;
+    sia_model_destroy(*to->m);
+    *to->m = NULL;
     return status;
 }
 
@@ -144,11 +145,11 @@ sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_load
     if (status) return status;
     char *file = checkpoint ? sia_path_join(path, "model.safetensors") : strdup(path);
     found.run = !file ? NULL : folder && !checkpoint ? strdup(path) : home_of_file(file);
-    sia_checkpoint_choice newest = {.newest = true, .skip_damaged = true, .model_only = true};
+    loading newest = {m, path, threads, &found};
     if (!found.run)
         status = sia_fail_memory(err, strlen(path), path);
     else if (folder && !checkpoint)
-        status = load_checkpoint(m, path, &newest, threads, &found, err);
+        status = sia_checkpoint_newest(path, true, take_model, &newest, &found.skipped, err);
     else
         status = load_file(m, file, threads, &found, err);
     if (!status && loaded) {

@@ -60,23 +60,24 @@ static int tell(state *s, sia_train_event event) {
 
 /* ------------------------------------------------------------------------------------------------ config.json */
 
-/* config.json, whole. */
-static sia_status config_json(const char *folder, json_t **json, char **path, sia_error *err) {
+/* config.json, whole, and the settings in it. */
+static sia_status read_config(const char *folder, json_t **json, sia_settings *settings, sia_error *err) {
+    char *path = sia_path_join(folder, "config.json");
     *json = NULL;
-    *path = sia_path_join(folder, "config.json");
-    return *path ? sia_json_read(json, *path, CONFIG_MOST, err) : sia_fail_memory(err, 16, "path");
+    *settings = (sia_settings){0};
+    sia_status status =
+        path ? sia_json_read(json, path, CONFIG_MOST, err) : sia_fail_memory(err, strlen(folder), "path");
+    if (!status) status = sia_settings_read(settings, *json, path, err);
+    if (!status) status = sia_settings_complete(settings, err);
+    free(path);
+    return status;
 }
 
 sia_status sia_train_config_read(const char *folder, sia_settings *settings, json_t **data, sia_error *err) {
-    char *path;
     json_t *json;
-    sia_status status = config_json(folder, &json, &path, err);
-    *settings = (sia_settings){0};
-    if (!status) status = sia_settings_read(settings, json, path, err);
-    if (!status) status = sia_settings_complete(settings, err);
+    sia_status status = read_config(folder, &json, settings, err);
     if (!status && data) *data = json_incref(json_object_get(json, "data"));
     json_decref(json);
-    free(path);
     return status;
 }
 
@@ -104,29 +105,18 @@ static sia_status config_write(const state *s, sia_error *err) {
 }
 
 /* A run that was begun has its weights: other ones that are named now would not be looked at. */
-static sia_status same_beginning(const state *s, sia_error *err) {
-    json_t *json;
-    char *path;
-    const char *now = s->job->initial;
-    if (!now) return SIA_OK;
-    sia_status status = config_json(s->job->folder, &json, &path, err);
-    const char *then = json_string_value(json_object_get(json, "from"));
-    if (!status && !then)
-        status = sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun without: leave it out", now);
-    else if (!status && strcmp(then, now) != 0)
-        status = sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun from %s: leave it out", now, then);
-    json_decref(json);
-    free(path);
-    return status;
+static sia_status same_beginning(const char *now, const json_t *config, sia_error *err) {
+    const char *then = json_string_value(json_object_get(config, "from"));
+    if (now && !then)
+        return sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun without: leave it out", now);
+    if (now && strcmp(then, now) != 0)
+        return sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun from %s: leave it out", now, then);
+    return SIA_OK;
 }
 
 /* A run goes on under the settings that it was begun with. */
-static sia_status same_settings(const state *s, sia_error *err) {
-    sia_settings found;
-    sia_status status = sia_train_config_read(s->job->folder, &found, NULL, err);
-    if (!status) status = same_beginning(s, err);
-    if (status) return status;
-    json_t *a = sia_settings_json(&found), *b = sia_settings_json(&s->settings);
+static sia_status same_settings(const state *s, const sia_settings *then, sia_error *err) {
+    json_t *a = sia_settings_json(then), *b = sia_settings_json(&s->settings);
     bool made = a && b, same = made && json_equal(a, b);
     char other[160];
     if (made) (void)sia_json_difference(a, b, other);
@@ -185,24 +175,29 @@ static sia_status save(state *s, sia_error *err) {
     return status;
 }
 
+typedef struct places {
+    sia_tensor_table model, optimizer;
+    int64_t step;
+} places;
+
+static sia_status take_checkpoint(void *context, const sia_checkpoint *c, sia_error *err) {
+    places *to = context;
+    to->step = sia_checkpoint_step(c);
+    return sia_checkpoint_read(c, &to->model, &to->optimizer, err);
+}
+
 /* The newest checkpoint that is whole, if there is one. */
 static sia_status read_checkpoint(state *s, float *whole, char **note, sia_error *err) {
     int64_t *steps, count, states;
     sia_status status = sia_checkpoint_list(s->job->folder, &steps, &count, err);
     if (status || count == 0) return status;
     free(steps);
-    sia_checkpoint *c;
-    status = sia_checkpoint_open(&c, s->job->folder,
-                                 &(sia_checkpoint_choice){.newest = true, .skip_damaged = true}, err);
-    if (status) return status;
     sia_tensor_entry *model = sia_model_entries(s->m), *optimizer = optimizer_entries(s, whole, &states);
-    status = model && optimizer ? sia_checkpoint_read(c, &(sia_tensor_table){model, sia_model_tensors(s->m)},
-                                                      &(sia_tensor_table){optimizer, states}, err)
-                                : sia_fail_memory(err, 4096, "checkpoint");
-    s->step = sia_checkpoint_step(c);
-    if (!status && sia_checkpoint_skipped(c) && !(*note = strdup(sia_checkpoint_skipped(c))))
-        status = sia_fail_memory(err, 512, "checkpoint");
-    sia_checkpoint_close(c);
+    places to = {{model, sia_model_tensors(s->m)}, {optimizer, states}, 0};
+    status = model && optimizer
+                 ? sia_checkpoint_newest(s->job->folder, false, take_checkpoint, &to, note, err)
+                 : sia_fail_memory(err, 4096, "checkpoint");
+    s->step = to.step;
     sia_free(model);
     sia_free(optimizer);
     if (!status && s->step > s->settings.training.steps)
@@ -420,21 +415,6 @@ static sia_status open_described(state *s, const json_t *description, sia_error 
     return sia_train_data_open(&s->own, description, &opening, err);
 }
 
-static sia_status open_data(state *s, bool begun, sia_error *err) {
-    const sia_train_job *job = s->job;
-    s->data = job->data ? job->data : &s->own;
-    if (job->data) return SIA_OK;
-    if (!begun) return sia_train_data_prepare(&s->own, job->source, job->folder, &s->settings, err);
-    json_t *description;
-    sia_settings ignored;
-    sia_status status = sia_train_config_read(job->folder, &ignored, &description, err);
-    if (status) return status;
-    if (job->source) status = sia_train_data_same(description, job->source, err);
-    if (!status) status = open_described(s, description, err);
-    json_decref(description);
-    return status;
-}
-
 /* A study has data and a tokenizer of its own under the same names; and checkpoints without the config.json that they
  * were made with are not of this run. But a start from other weights that was killed has left step 0, which goes. */
 static sia_status refuse_old(const char *folder, sia_error *err) {
@@ -472,21 +452,43 @@ static sia_status check_possible(const state *s, sia_error *err) {
     return initial && access(initial, R_OK) != 0 ? sia_fail_file(err, initial) : SIA_OK;
 }
 
+/* A run that goes on is what it was. */
+static sia_status begin_again(state *s, sia_error *err) {
+    const sia_train_job *job = s->job;
+    sia_settings then;
+    json_t *config;
+    sia_status status = read_config(job->folder, &config, &then, err);
+    const json_t *data = json_object_get(config, "data");
+    if (!status) status = same_beginning(job->initial, config, err);
+    if (!status) status = same_settings(s, &then, err);
+    if (!status && !job->data && job->source) status = sia_train_data_same(data, job->source, err);
+    if (!status && !job->data) status = open_described(s, data, err);
+    json_decref(config);
+    return status;
+}
+
+static sia_status begin_new(state *s, sia_error *err) {
+    const sia_train_job *job = s->job;
+    sia_status status = check_possible(s, err);
+    if (!status && !job->data)
+        status = sia_train_data_prepare(&s->own, job->source, job->folder, &s->settings, err);
+    if (!status && job->data && s->data->tokenizer)
+        status = sia_train_tokenizer_save(s->data->tokenizer, job->folder, err);
+    return status;
+}
+
 /* Settings and data: what a run is. */
 static sia_status begin_first(state *s, bool begun, sia_error *err) {
-    const char *folder = s->job->folder;
-    if (begun && !s->job->resume)
+    const sia_train_job *job = s->job;
+    if (begun && !job->resume)
         return sia_fail(err, SIA_ARGUMENT, "%s: holds a run already: want --resume, or another folder",
-                        folder);
-    s->settings = *s->job->settings;
-    sia_status status = begun ? SIA_OK : refuse_old(folder, err);
+                        job->folder);
+    s->settings = *job->settings;
+    s->data = job->data ? job->data : &s->own;
+    sia_status status = begun ? SIA_OK : refuse_old(job->folder, err);
     if (!status) status = sia_settings_complete(&s->settings, err);
-    if (!status && begun) status = same_settings(s, err);
-    if (!status && !begun) status = check_possible(s, err);
-    if (!status) status = open_data(s, begun, err);
-    if (!status && !begun && s->job->data && s->data->tokenizer)
-        status = sia_train_tokenizer_save(s->data->tokenizer, folder, err);
-    return status;
+    if (status) return status;
+    return begun ? begin_again(s, err) : begin_new(s, err);
 }
 
 /* What rank 0 found, as text. */

@@ -107,7 +107,7 @@ static const command_case cases[] = {
      "sia: hollow: holds neither tokenizer.json nor encoder.json and vocab.bpe\n"},
     {"$SIA data info cut.bin", 1, "sia: cut.bin: header says "},
     {"$SIA eval cut", 1,
-     "sia: every checkpoint is damaged, the newest: cut/step-000002/model.safetensors: header of "},
+     "sia: no checkpoint can be used, the newest: cut/step-000002/model.safetensors: header of "},
     {"$SIA report hollow", 1, "sia: hollow: nothing to report: want compare.jsonl, needle.jsonl"},
     /* Of a newer version. */
     {"$SIA eval newer/model.safetensors --data text.txt", 1,

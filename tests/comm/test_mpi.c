@@ -257,8 +257,7 @@ static void goes_on(const char *run) {
     assert_true(saved >= 20); /* that of step 30 may have been under way */
     sia_checkpoint *c;
     sia_error err;
-    if (sia_checkpoint_open(&c, in_folder(run), &(sia_checkpoint_choice){.newest = true}, &err))
-        fail_msg("%s", err.text);
+    if (sia_checkpoint_open(&c, in_folder(run), saved, false, &err)) fail_msg("%s", err.text);
     sia_checkpoint_close(c);
     char line[256];
     pid_t child;

@@ -327,8 +327,7 @@ static void whole_runs(void **state) {
     for (int r = 0; r < 3; r++)
         if (t.status[r]) fail_msg("rank %d: %s", r, t.said[r].text);
     sia_checkpoint *c;
-    assert_int_equal(sia_checkpoint_open(&c, run, &(sia_checkpoint_choice){.step = STEPS}, &t.said[0]),
-                     SIA_OK);
+    assert_int_equal(sia_checkpoint_open(&c, run, STEPS, false, &t.said[0]), SIA_OK);
     sia_checkpoint_close(c);
     /* One rank of those that share a sequence wants to stop: all do, and the step that is validated is there. */
     t.folder = stopped;
@@ -339,8 +338,7 @@ static void whole_runs(void **state) {
         assert_int_equal(t.status[r], SIA_STOPPED);
         assert_string_equal(t.said[r].text, "stopped");
     }
-    assert_int_equal(sia_checkpoint_open(&c, stopped, &(sia_checkpoint_choice){.step = STEPS}, &t.said[0]),
-                     SIA_OK);
+    assert_int_equal(sia_checkpoint_open(&c, stopped, STEPS, false, &t.said[0]), SIA_OK);
     sia_checkpoint_close(c);
     sia_tokenizer_close(t.tokenizer);
     (void)snprintf(command, sizeof command, "rm -r %s", folder);

@@ -186,7 +186,7 @@ static sia_status runs(sia_error *err) {
     (void)unlink(in_scratch("run/lock")); /* it is known by its config.json */
     sia_status status = sia_run_open(&run, folder, err);
     TRY(sia_checkpoint_save(run, 1, &table, &table, &pair, 1, 1, err));
-    TRY(sia_checkpoint_open(&c, folder, &(sia_checkpoint_choice){.newest = true}, err));
+    TRY(sia_checkpoint_open(&c, folder, 1, false, err));
     TRY(sia_checkpoint_read(c, &table, &table, err));
     sia_checkpoint_close(c);
     sia_run_close(run);

@@ -132,7 +132,7 @@ static void open_and_save(void *context) {
 /* The mark of a step, as a reader finds it who asks nobody. */
 static int mark_of(const char *folder, int64_t step) {
     sia_checkpoint *c;
-    if (sia_checkpoint_open(&c, folder, &(sia_checkpoint_choice){.step = step}, &said)) return -1;
+    if (sia_checkpoint_open(&c, folder, step, false, &said)) return -1;
     set_values(999);
     sia_status status = sia_checkpoint_read(c, &model, &optimizer, &said);
     sia_checkpoint_close(c);
