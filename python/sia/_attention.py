@@ -4,9 +4,10 @@
 With S = q.k / sqrt(head_dim) and t the distance from query to key, out = softmax(scale[t] * row * S' + bias[t]) v,
 causal; sia.h says what each scheme puts for scale, row, bias, and S' (the rotary part)."""
 
+import contextlib
 import functools
 import threading
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -258,6 +259,11 @@ def _span(q: Array, k: Array, q_pos: int, k_pos: int) -> Any:
 # ---------------------------------------------------------------------------------------------------------- cache
 
 
+def _rows(array: Any) -> int:
+    """Positions of [n, heads, head_dim]; 0 for what is no array, which is refused where its shape is."""
+    return array.shape[0] if isinstance(array, np.ndarray) and array.ndim else 0
+
+
 class Cache(Handle):
     """The keys and values of one sequence in one layer.
 
@@ -281,30 +287,54 @@ class Cache(Handle):
 
     def append(self, k: Array, v: Array) -> None:
         """k, v [n, kv_heads, head_dim], dense, join at the end."""
-        _, heads, dim = self._shape
-        n = k.shape[0] if isinstance(k, np.ndarray) and k.ndim else 0
-        keys, values = dense("k", k, (n, heads, dim)), dense("v", v, (n, heads, dim))
-        with self._lock:
-            call(lib.sia_cache_append, self._open, n, keys, values)
-        self._attention._check_own()
+        n, keys, values = self._keys(k, v)
+        with self._all_or_nothing() as cache:
+            call(lib.sia_cache_append, cache, n, keys, values)
+            self._attention._check_own()
 
     def attend(self, q: Array, *, logn: Optional[Array] = None, out: Optional[Array] = None) -> Array:
         """The last n positions ask: q [n, heads, head_dim], dense, gives out of that shape."""
-        heads, _, dim = self._shape
-        n = q.shape[0] if isinstance(q, np.ndarray) and q.ndim else 0
-        queries = dense("q", q, (n, heads, dim))
-        result = np.empty((n, heads, dim), FLOAT) if out is None else out
-        place = dense("out", result, (n, heads, dim), write=True)
-        row = dense("logn", logn, (heads,))
+        result, asking = self._queries(_rows(q), q, logn, out)
         with self._lock:
-            call(lib.sia_cache_attend, self._open, n, queries, row, place, ffi.NULL)
+            call(lib.sia_cache_attend, self._open, *asking)
         self._attention._check_own()
         return result
 
     def decode(self, q: Array, k: Array, v: Array, *, logn: Optional[Array] = None) -> Array:
-        """append(k, v) and attend(q): the new tokens' output, [n, heads, head_dim]."""
-        self.append(k, v)
-        return self.attend(q, logn=logn)
+        """append(k, v) and attend(q), for as many queries as keys: the new tokens' output, [n, heads, head_dim]. When
+        it fails, nothing was appended."""
+        n, keys, values = self._keys(k, v)
+        result, asking = self._queries(n, q, logn, None)
+        with self._all_or_nothing() as cache:
+            call(lib.sia_cache_append, cache, n, keys, values)
+            call(lib.sia_cache_attend, cache, *asking)
+            self._attention._check_own()
+        return result
+
+    def _keys(self, k: Array, v: Array) -> Any:
+        n, (_, heads, dim) = _rows(k), self._shape
+        return n, dense("k", k, (n, heads, dim)), dense("v", v, (n, heads, dim))
+
+    def _queries(self, n: int, q: Array, logn: Optional[Array], out: Optional[Array]) -> Any:
+        """Where the output goes, and the library's arguments for n queries."""
+        heads, _, dim = self._shape
+        queries = dense("q", q, (n, heads, dim))
+        result = np.empty((n, heads, dim), FLOAT) if out is None else out
+        place = dense("out", result, (n, heads, dim), write=True)
+        return result, (n, queries, dense("logn", logn, (heads,)), place, ffi.NULL)
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[Any]:
+        """Nobody else has the cache meanwhile; what fails leaves it as long as it was, so that a retry does not append
+        twice."""
+        with self._lock:
+            cache = self._open
+            before = lib.sia_cache_length(cache)
+            try:
+                yield cache
+            except BaseException:
+                call(lib.sia_cache_truncate, cache, before)
+                raise
 
     def __len__(self) -> int:
         return lib.sia_cache_length(self._open)

@@ -115,6 +115,55 @@ def test_decoding_is_the_forward_pass(random, scheme, type, tolerance):
         np.testing.assert_array_equal(cache.decode(q[0, 40:41], k[0, 40:41], v[0, 40:41], logn=logn), rest[0])
 
 
+# A cache of 3 positions is asked for 2 more, wrongly.
+BAD_DECODES = [
+    ({"q": (2, 2, 16)}, r"q: shape \[2, 2, 16\], want \[2, 2, 8\]"),
+    ({"q": (3, 2, 8)}, r"q: shape \[3, 2, 8\], want \[2, 2, 8\]"),
+    ({"q": (1, 2, 8)}, r"q: shape \[1, 2, 8\], want \[2, 2, 8\]"),
+    ({"q": None}, "q: NULL, want an array"),
+    ({"k": (2, 1, 8)}, r"k: shape \[2, 1, 8\], want \[2, 2, 8\]"),
+    ({"v": (1, 2, 8)}, r"v: shape \[1, 2, 8\], want \[2, 2, 8\]"),
+    ({"logn": (3,)}, r"logn: shape \[3\], want \[2\]"),
+    ({"logn": None}, "logn: NULL, want one number for each head"),
+    ({"q": (0, 2, 8), "k": (0, 2, 8), "v": (0, 2, 8)}, "n 0: want 1 to"),
+]
+
+
+@pytest.mark.parametrize("wrong, sentence", BAD_DECODES)
+@pytest.mark.parametrize("type", ["f32", "f16", "int8"])
+def test_a_decode_that_fails_appends_nothing(random, type, wrong, sentence):
+    shapes = {"q": (2, 2, 8), "k": (2, 2, 8), "v": (2, 2, 8), "logn": (2,)}
+    good = {name: random(*shape) for name, shape in shapes.items()}
+    bad = {name: None if shape is None else random(*shape) for name, shape in wrong.items()}
+    first = [random(3, 2, 8) for _ in range(3)]
+    cache, other = (sia.Attention("logn+rope", heads=2, head_dim=8).cache(type) for _ in range(2))
+    for each in (cache, other):
+        each.decode(*first, logn=good["logn"])
+    with pytest.raises(sia.ArgumentError, match=sentence):
+        cache.decode(**{**good, **bad})
+    assert len(cache) == 3
+    np.testing.assert_array_equal(cache.decode(**good), other.decode(**good))
+
+
+def test_a_decode_whose_fill_fails_appends_nothing(random):
+    def fill(head, heads, t):
+        if t[-1] >= 1024:  # the first table is that long
+            raise KeyError("on purpose")
+        return 1, -t
+
+    x = random(1000, 1, 8)
+    for name in ("decode", "append"):
+        cache = sia.Attention("nope", heads=1, head_dim=8, fill=fill).cache()
+        cache.decode(x, x, x)
+        more = (x, x, x) if name == "decode" else (x, x)
+        with pytest.raises(KeyError, match="on purpose"):
+            getattr(cache, name)(*more)
+        assert len(cache) == 1000
+        with pytest.raises(sia.ArgumentError, match="its fill has failed"):
+            getattr(cache, name)(*more)
+        assert len(cache) == 1000
+
+
 def test_tables():
     t = np.arange(1000.0)
     scale, bias = sia.tables("si+prope", 1000)
