@@ -146,6 +146,11 @@ class Attention(Handle):
             self._own.raise_error()
 
     @property
+    def _failed(self) -> bool:
+        """Its fill has raised an exception: it is of no use any more."""
+        return self._own is not None and self._own.error is not None
+
+    @property
     def scheme(self) -> str:
         """The scheme's canonical name."""
         return text(lib.sia_attention_scheme(self._open))
@@ -364,7 +369,11 @@ def attention_for(scheme: str, q: Any, k: Any, settings: Dict[str, Any]) -> Atte
         if len(array.shape) < 3:
             raise ArgumentError("%s: shape %s, want [batch, length, heads, head_dim]" % (name, list(array.shape)))
     settings = {**settings, "heads": q.shape[-2], "kv_heads": k.shape[-2] or -1, "head_dim": q.shape[-1]}
-    return _shared(scheme, tuple(sorted(settings.items())))
+    key = tuple(sorted(settings.items()))
+    if _shared(scheme, key)._failed:
+        # Nobody else can make it anew. One entry cannot be dropped alone, and the others are soon made again.
+        _shared.cache_clear()
+    return _shared(scheme, key)
 
 
 def forward(q: Array, k: Array, v: Array, scheme: str = "si+prope", *, logn: Optional[Array] = None, q_pos: int = 0,

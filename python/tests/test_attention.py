@@ -212,6 +212,29 @@ def test_own_distance_slot_that_failed_once(random):
         a.forward(*arrays)
 
 
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_without_an_object_a_fill_that_failed_once_is_asked_again(random, error):
+    calls = []
+
+    def fill(head, heads, t):
+        calls.append(t)
+        if len(calls) == 1:
+            raise error("on purpose")
+        return 1, -0.5 * t
+
+    q = random(1, 9, 1, 8)
+    with pytest.raises(error, match="on purpose"):
+        sia.attention(q, q, q, "nope", fill=fill)
+    exact = q[0, :, 0].astype(np.float64)
+    logits = exact @ exact.T / np.sqrt(8) - 0.5 * (np.arange(9)[:, None] - np.arange(9))
+    weights = np.tril(np.exp(logits))
+    want = weights / weights.sum(1, keepdims=True) @ exact
+    np.testing.assert_allclose(sia.attention(q, q, q, "nope", fill=fill)[0, :, 0], want, atol=2e-6)
+    asked = len(calls)
+    sia.attention(q, q, q, "nope", fill=fill)
+    assert len(calls) == asked  # and the tables are kept
+
+
 @pytest.mark.parametrize(
     "values, sentence",
     [
