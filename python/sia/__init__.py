@@ -19,7 +19,7 @@ from importlib import import_module as _import_module
 from typing import Any
 
 from ._attention import Attention, Cache, Forward, Gradients, Tables, attention, backward, forward, tables
-from ._errors import ArgumentError, Error, FileError, FormatError
+from ._errors import ArgumentError, Error, FileError, FormatError, OutOfMemory
 from ._library import isa, schemes, version
 from ._model import Model, Session, sample
 from ._tokenizer import Tokenizer
@@ -27,8 +27,8 @@ from ._tokenizer import Tokenizer
 __version__ = version()
 __all__ = [
     "ArgumentError", "Attention", "Cache", "Error", "FileError", "FormatError", "Forward", "Gradients", "Model",
-    "Session", "Tables", "Tokenizer", "attention", "backward", "forward", "isa", "sample", "schemes", "tables",
-    "torch", "version",
+    "OutOfMemory", "Session", "Tables", "Tokenizer", "attention", "backward", "forward", "isa", "sample", "schemes",
+    "tables", "torch", "version",
 ]  # fmt: skip
 
 

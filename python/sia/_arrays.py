@@ -15,9 +15,26 @@ Shape = Tuple[int, ...]
 FLOAT = np.dtype(np.float32)
 
 
+def refuse_mask(name: str, array: Any) -> None:
+    """The values under a mask would count: the library knows of no mask."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise ArgumentError("%s: a masked array, want one without a mask, such as its filled(0)" % name)
+
+
+def plain(name: str, value: Any) -> Any:
+    """A number of NumPy or PyTorch, also a 0-d array, as Python's own; what is no array, as it is."""
+    if not hasattr(value, "shape"):
+        return value
+    refuse_mask(name, value)
+    if value.shape != ():
+        raise ArgumentError("%s: shape %s, want one number" % (name, list(value.shape)))
+    return value.item()
+
+
 def check_float(name: str, array: Any, write: bool) -> None:
     if not isinstance(array, np.ndarray):
         raise ArgumentError("%s: %s, want a NumPy array of float32" % (name, type(array).__name__))
+    refuse_mask(name, array)
     if array.dtype != FLOAT:
         raise ArgumentError("%s: dtype %s, want float32" % (name, array.dtype))
     if not array.flags.aligned:

@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ._arrays import FLOAT, check_float, dense, empty_like_rows, pointer, row_stride
+from ._arrays import FLOAT, check_float, dense, empty_like_rows, plain, pointer, refuse_mask, row_stride
 from ._errors import ArgumentError, call
-from ._library import Handle, c_string, cache_type, fill_struct, text
+from ._library import Handle, c_string, cache_type, choice, fill_struct, text
 from ._sia import ffi, lib
 
 PAIRS = {"halves": lib.SIA_PAIRS_HALVES, "adjacent": lib.SIA_PAIRS_ADJACENT}
@@ -64,6 +64,8 @@ class _Own:
         values = self.function(head, heads, np.arange(first, first + len(places[0])))
         if not isinstance(values, (tuple, list)) or len(values) != 2:
             raise ArgumentError("fill: want a pair, scale and bias, got %s" % type(values).__name__)
+        for name, value in zip(("fill: scale", "fill: bias"), values):
+            refuse_mask(name, value)
         pair = [np.asarray(value, np.float64) for value in values]
         for name, value in zip(("scale", "bias"), pair):
             if value.shape not in ((), places[0].shape):
@@ -101,11 +103,9 @@ def sia_python_fill(context, head, heads, first, count, scale, bias):  # type: i
 
 def _make_config(values: Dict[str, Any]) -> Any:
     config = ffi.new("sia_attention_config *")
-    pairs = values.pop("pairs", "halves")
-    if pairs not in PAIRS:
-        raise ArgumentError("pairs %r: want halves or adjacent" % (pairs,))
+    pairs = choice("pairs", values.pop("pairs", "halves"), PAIRS, "halves or adjacent")
     fill_struct(config, "attention", values)
-    config.pairs = PAIRS[pairs]
+    config.pairs = pairs
     return config
 
 
@@ -127,11 +127,13 @@ class Attention(Handle):
 
     def __init__(self, scheme: str = "si+prope", *, heads: int, head_dim: int, fill: Optional[Fill] = None,
                  **settings: Any) -> None:  # fmt: skip
+        if fill is not None and not callable(fill):
+            raise ArgumentError("fill: %s, want a function" % type(fill).__name__)
         settings.update(heads=heads, head_dim=head_dim)
         config = _make_config(settings)
-        self._own = _Own(fill) if fill else None
-        context = ffi.new_handle(self._own) if fill else ffi.NULL
-        if fill:
+        self._own = None if fill is None else _Own(fill)
+        context = ffi.NULL if fill is None else ffi.new_handle(self._own)
+        if fill is not None:
             config.fill, config.fill_context = lib.sia_python_fill, context
         place = ffi.new("sia_attention **")
         call(lib.sia_attention_create, place, c_string(scheme, "scheme"), config)
@@ -233,6 +235,8 @@ class Attention(Handle):
         if not q.ndim == k.ndim == v.ndim:
             raise ArgumentError("q, k, v: %d, %d and %d axes, want as many" % (q.ndim, k.ndim, v.ndim))
         batch = arrays[0].shape[0]
+        if batch == 0:  # the library takes a 0 there for a batch of one
+            raise ArgumentError("q: shape %s, want a batch of 1 or more" % list(q.shape))
         for name, array, heads in zip("qkv", arrays, (self.heads, self.kv_heads, self.kv_heads)):
             want = (batch, arrays[1].shape[1] if name == "v" else array.shape[1], heads, self.head_dim)
             if array.shape != want:
@@ -255,8 +259,7 @@ def _four(name: str, array: Any, write: bool = False) -> Array:
 
 def _span(q: Array, k: Array, q_pos: int, k_pos: int) -> Any:
     span = ffi.new("sia_span *")
-    # 0 would mean a batch of 1 there: an empty array is to be refused as one.
-    lengths = {"batch": q.shape[0] or -1, "q_len": q.shape[1], "k_len": k.shape[1]}
+    lengths = {"batch": q.shape[0], "q_len": q.shape[1], "k_len": k.shape[1]}
     fill_struct(span, "span", {**lengths, "q_pos": q_pos, "k_pos": k_pos})
     return span
 
@@ -368,8 +371,15 @@ def attention_for(scheme: str, q: Any, k: Any, settings: Dict[str, Any]) -> Atte
     for name, array in (("q", q), ("k", k)):
         if len(array.shape) < 3:
             raise ArgumentError("%s: shape %s, want [batch, length, heads, head_dim]" % (name, list(array.shape)))
-    settings = {**settings, "heads": q.shape[-2], "kv_heads": k.shape[-2] or -1, "head_dim": q.shape[-1]}
+        if array.shape[-2] == 0:  # the library takes 0 kv_heads for as many as heads
+            raise ArgumentError("%s: shape %s, want 1 head or more" % (name, list(array.shape)))
+    settings = {name: value if name == "fill" else plain(name, value) for name, value in settings.items()}
+    settings.update(heads=q.shape[-2], kv_heads=k.shape[-2], head_dim=q.shape[-1])
     key = tuple(sorted(settings.items()))
+    try:
+        hash((scheme, key))
+    except TypeError:  # a fill that cannot be kept; or a list for a number, which Attention refuses
+        return Attention(scheme, **settings)
     if _shared(scheme, key)._failed:
         # Nobody else can make it anew. One entry cannot be dropped alone, and the others are soon made again.
         _shared.cache_clear()

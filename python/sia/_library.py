@@ -2,8 +2,9 @@
 """What the library says of itself, and small things that all parts use: names, paths, handles."""
 
 import os
-from typing import Any, List, Union
+from typing import Any, List, Mapping, Union
 
+from ._arrays import plain
 from ._errors import ArgumentError
 from ._sia import ffi, lib
 
@@ -45,27 +46,38 @@ def path_bytes(path: Path) -> bytes:
 
 def c_string(value: Union[str, bytes], name: str) -> bytes:
     """For a const char *: a 0 within would cut it silently."""
+    if not isinstance(value, (str, bytes)):
+        raise ArgumentError("%s: %s, want a text" % (name, type(value).__name__))
     data = value.encode("utf-8") if isinstance(value, str) else value
     if b"\0" in data:
         raise ArgumentError("%s %r: holds a 0 byte" % (name, value))
     return data
 
 
+def choice(what: str, word: Any, table: Mapping[str, int], wanted: str) -> int:
+    """The number of one of a table's words."""
+    if not isinstance(word, str) or word not in table:
+        raise ArgumentError("%s %r: want %s" % (what, word, wanted))
+    return table[word]
+
+
 def cache_type(name: str) -> int:
-    if name not in CACHE_TYPES:
-        raise ArgumentError("cache type %r: want f32, f16 or int8" % (name,))
-    return CACHE_TYPES[name]
+    return choice("cache type", name, CACHE_TYPES, "f32, f16 or int8")
 
 
 def fill_struct(struct: Any, what: str, values: Any) -> None:
-    """Sets fields by name. A number that does not fit its C type is a ValueError, as any other bad value."""
+    """Sets fields by name. What does not fit its C type is a ValueError, as any other bad value."""
     for name, value in values.items():
         try:
-            setattr(struct, name, value)
+            setattr(struct, name, plain(name, value))
         except AttributeError:
             raise ArgumentError("%s: no setting is called %r" % (what, name)) from None
         except OverflowError:
             raise ArgumentError("%s %r: outside the range of its type" % (name, value)) from None
+        except TypeError:
+            real = dict(ffi.typeof(struct).item.fields)[name].type.cname == "double"
+            wanted = "a number" if real else "an integer"
+            raise ArgumentError("%s: %s, want %s" % (name, type(value).__name__, wanted)) from None
 
 
 class Handle:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ._arrays import FLOAT, dense, pointer
 from ._errors import ArgumentError, call
-from ._library import Handle, Path, c_string, cache_type, fill_struct, names, path_bytes, text
+from ._library import Handle, Path, c_string, cache_type, choice, fill_struct, names, path_bytes, text
 from ._sia import ffi, lib
 from ._stream import TextStream
 from ._tokenizer import Tokenizer, ids_array, ids_pointer
@@ -90,9 +90,8 @@ class Model(Handle):
         take the place of the preset's."""
         config, place = ffi.new("sia_model_config *"), ffi.new("sia_model **")
         call(lib.sia_model_preset, c_string(preset, "preset"), config)
-        if "init" in settings and settings["init"] not in INITS:
-            raise ArgumentError("init %r: want paper or narrow" % (settings["init"],))
-        settings = {name: INITS[value] if name == "init" else value for name, value in settings.items()}
+        if "init" in settings:
+            settings["init"] = choice("init", settings["init"], INITS, "paper or narrow")
         if "scheme" in settings:
             settings["scheme"] = c_string(settings["scheme"], "scheme")
             if len(settings["scheme"]) >= lib.SIA_SCHEME_NAME:

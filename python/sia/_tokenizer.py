@@ -5,6 +5,7 @@ from typing import Any, Iterable, Optional, Union
 
 import numpy as np
 
+from ._arrays import refuse_mask
 from ._errors import ArgumentError, call
 from ._library import Handle, Path, fill_struct, path_bytes, text
 from ._sia import ffi, lib
@@ -19,6 +20,7 @@ def _bytes(value: Text) -> bytes:
 
 def ids_array(ids: Any, name: str = "ids") -> np.ndarray:
     """A dense array of uint32 [n]; one that is so already is not copied."""
+    refuse_mask(name, ids)
     array = np.asarray(ids)
     if array.ndim != 1:
         raise ArgumentError("%s: shape %s, want [n]" % (name, list(array.shape)))

@@ -2,6 +2,8 @@
 """Attention on NumPy arrays against the reference in float64."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -243,6 +245,7 @@ def test_without_an_object_a_fill_that_failed_once_is_asked_again(random, error)
         (lambda t: (1, -t, 0), "want a pair, scale and bias, got tuple"),
         (lambda t: None, "want a pair, scale and bias, got NoneType"),
         (lambda t: (1, -t[:-1]), "bias of shape .*: want one number, or"),
+        (lambda t: (np.ma.masked_less(t, 5), -t), "fill: scale: a masked array"),
     ],
 )
 def test_own_distance_slot_of_a_wrong_shape(random, values, sentence):
@@ -301,7 +304,8 @@ BAD_ARRAYS = [
     (np.ones((2, 5, 2, 16), F), r"q: shape \[2, 5, 2, 16\], want \[2, 5, 2, 8\]"),
     (GOOD[:1], r"k: shape \[2, 5, 2, 8\], want \[1, 5, 2, 8\]"),
     (GOOD[0], "q, k, v: 3, 4 and 4 axes, want as many"),
-    (GOOD[:0], "k: shape"),
+    (GOOD[:0], r"q: shape \[0, 5, 2, 8\], want a batch of 1 or more"),
+    (np.ma.masked_array(GOOD, GOOD > 0), "q: a masked array, want one without a mask"),
     (GOOD[:, :0], "q_len 0: want 1 to"),
     (np.ones((2, 2, 5, 8), F).swapaxes(1, 2), "q: strides .* want an array that is dense but for the step"),
     (np.ones((2, 5, 2, 16), F)[..., ::2], "q: strides"),
@@ -333,6 +337,27 @@ BAD_CALLS = [
     (lambda: sia.Attention(heads=1, head_dim=8, tau=-1.0), "tau -1: want a number from 1e-9 to 1e15"),
     (lambda: sia.Attention(heads=1 << 40, head_dim=8), "heads 1099511627776: outside the range"),
     (lambda: sia.Attention(heads=1, head_dim=8, pairs="odd"), "pairs 'odd': want halves or adjacent"),
+    (lambda: sia.Attention(heads=1, head_dim=8, pairs=["halves"]), r"pairs \['halves'\]: want halves or adjacent"),
+    (lambda: sia.Attention(heads=1, head_dim=8, tau=[3.0]), "tau: list, want a number"),
+    (lambda: sia.Attention(heads=1, head_dim=8, tau=np.ones(1)), r"tau: shape \[1\], want one number"),
+    (lambda: sia.Attention(heads=1, head_dim=8, tau=np.ma.masked), "tau: a masked array"),
+    (lambda: sia.Attention(heads=1, head_dim=8, train_len=64.5), "train_len: float, want an integer"),
+    (lambda: sia.Attention(heads=None, head_dim=8), "heads: NoneType, want an integer"),
+    (lambda: sia.Attention("nope", heads=1, head_dim=8, fill=1), "fill: int, want a function"),
+    (lambda: sia.Attention(None, heads=1, head_dim=8), "scheme: NoneType, want a text"),
+    (lambda: sia.tables(3, 9), "scheme: int, want a text"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, None), "scheme: NoneType, want a text"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, ["si"]), "scheme: list, want a text"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, tau=[3.0]), "tau: list, want a number"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, tau=np.ones(2)), r"tau: shape \[2\], want one number"),
+    (lambda: sia.attention(GOOD[:0], GOOD[:0], GOOD[:0]), r"q: shape \[0, 5, 2, 8\], want a batch of 1 or more"),
+    (lambda: sia.attention(GOOD, GOOD[:, :, :0], GOOD), r"k: shape \[2, 5, 0, 8\], want 1 head or more"),
+    (lambda: sia.attention(GOOD, GOOD, GOOD, q_pos="1"), "q_pos: str, want an integer"),
+    (lambda: sia.attention(GOOD, GOOD, np.ma.masked_array(GOOD)), "v: a masked array, want one without a mask"),
+    (lambda: sia.sample(np.ma.masked_array(np.ones(4, F))), "logits: a masked array"),
+    (lambda: sia.Model.create("tiny", layers=None), "layers: NoneType, want an integer"),
+    (lambda: sia.Model.create("tiny", scheme=None), "scheme: NoneType, want a text"),
+    (lambda: sia.Model.create("tiny", init="wide"), "init 'wide': want paper or narrow"),
     (lambda: sia.Attention("si\0", heads=1, head_dim=8), "holds a 0 byte"),
     (lambda: sia.attention(GOOD, GOOD, GOOD, "logn+rope"), "logn: NULL, want one number for each head"),
     (lambda: sia.attention(GOOD, GOOD, GOOD, logn=np.ones(2, F)), "logn: given, but scheme si[+]prope has no logn"),
@@ -355,6 +380,46 @@ def test_a_bad_call_is_a_value_error(function, sentence):
     with pytest.raises(ValueError, match=sentence) as caught:
         function()
     assert isinstance(caught.value, sia.Error) and caught.value.status in ("argument", "scheme")
+
+
+@pytest.mark.parametrize("three", [3, np.float32(3), np.array(3), np.array(3.0)])
+def test_numbers_of_numpy_are_settings(random, three):
+    q = random(1, 20, 2, 8)
+    want = sia.attention(q, q, q, tau=3.0)
+    np.testing.assert_array_equal(sia.attention(q, q, q, tau=three), want)
+    np.testing.assert_array_equal(sia.Attention(heads=2, head_dim=8, tau=three).forward(q, q, q).out, want)
+
+
+def test_a_fill_that_cannot_be_hashed(random):
+    class Fill:
+        __hash__ = None
+
+        def __call__(self, head, heads, t):
+            return 1, 0 * t
+
+    q = random(1, 20, 2, 8)
+    np.testing.assert_array_equal(sia.attention(q, q, q, "nope", fill=Fill()), sia.attention(q, q, q, "nope"))
+
+
+def test_every_error_has_a_name():
+    for kind in (sia.Error, sia.ArgumentError, sia.FileError, sia.FormatError, sia.OutOfMemory):
+        assert kind.__name__ in sia.__all__ and issubclass(kind, sia.Error)
+
+
+def test_no_memory():
+    """A table of all positions is 8 GB: more than this process may have. The limit is for one process: another one."""
+    script = """
+import resource, numpy as np, sia
+resource.setrlimit(resource.RLIMIT_AS, (7 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))
+one = np.ones((1, 1, 8), np.float32)
+try:
+    sia.attention(one, one, one, "nope", q_pos=(1 << 30) - 1)
+except sia.OutOfMemory as error:
+    assert isinstance(error, MemoryError) and error.status == "memory", error.status
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "tables" in done.stdout, done
 
 
 def test_bad_places_for_results(random):

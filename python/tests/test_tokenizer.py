@@ -70,6 +70,8 @@ def test_errors(tokenizer, tmp_path):
         tokenizer.decode([3, -1])
     with pytest.raises(ValueError, match="ids: dtype float64, want integers"):
         tokenizer.decode([0.5])
+    with pytest.raises(ValueError, match="ids: a masked array, want one without a mask"):
+        tokenizer.decode(np.ma.masked_array([1, 2], [True, False]))
     with pytest.raises(OSError, match="missing"):
         sia.Tokenizer(tmp_path / "missing")
     (tmp_path / "bad.json").write_text("{")
