@@ -4,12 +4,13 @@
 Where the library comes from:
     a clone     compiled by CMake as a static library, in the folder $SIA_BUILD, seen from the clone (one that CMake knows already, such as
                 build/release, is brought up to date), or else in setuptools' folder for temporary files
-    no clone    the installed one that pkg-config knows as 'sia'
+    no clone    the installed one that pkg-config knows as 'sia'; the loader will look where it was found
 
 The declarations are read from sia.h itself: there is no second copy of them to keep up."""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -85,7 +86,10 @@ class BuildExtension(build_ext):
                 extension.extra_link_args += ["-lm", "-pthread", "-Wl,--exclude-libs,libsia.a"]
                 extension.depends = extension.depends + extension.extra_objects
             else:
-                extension.extra_link_args = output("pkg-config", "--libs", "sia").split()
+                words = shlex.split(output("pkg-config", "--libs", "sia"))
+                # pkg-config leaves out the system's own folders. Any other the loader does not know of by itself.
+                words += ["-Wl,-rpath," + word[2:] for word in words if word.startswith("-L")]
+                extension.extra_link_args = words
         super().run()
 
 

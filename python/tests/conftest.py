@@ -19,13 +19,17 @@ def random():
 
 
 @pytest.fixture(scope="session")
-def program():
+def program_path():
     path = pathlib.Path(os.environ.get("SIA_PROGRAM", CLONE / "build/release/sia"))
     if not path.exists():
         pytest.skip("the program sia is not built: %s" % path)
+    return path
 
+
+@pytest.fixture(scope="session")
+def program(program_path):
     def run(*arguments, **options):
-        command = [str(path), *map(str, arguments)]
+        command = [str(program_path), *map(str, arguments)]
         return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
 
     return run
