@@ -4,7 +4,8 @@
 An array [batch, length, heads, head_dim] of float32 may have any step from one position to the next that is at least
 a row; all else must be dense, batch after batch. [length, heads, head_dim] is a batch of one."""
 
-from typing import Any, Optional, Sequence, Tuple
+import itertools
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -79,11 +80,26 @@ def row_stride(name: str, array: np.ndarray) -> int:
     return step // 4
 
 
-def empty_like_rows(array: np.ndarray) -> np.ndarray:
-    """A new array of the same shape and row stride, for its gradient."""
-    batch, length, heads, dim = array.shape
-    stride = row_stride("array", array)
-    rows = np.empty((batch * length, stride), FLOAT)
-    return np.lib.stride_tricks.as_strided(
-        rows, array.shape, (length * stride * 4, stride * 4, dim * 4, 4), subok=False, writeable=True
-    )
+def gradient_places(arrays: Mapping[str, np.ndarray]) -> Iterator[Tuple[np.ndarray, np.ndarray]]:
+    """Each array, and where its gradient goes, which the library puts at the stride of the array.
+
+    By itself, the gradient of a slice of a packed qkv would take the room of three. Slices that fill their stride get
+    slices of one packed array, too; one that has other neighbours becomes a dense copy, and has a dense gradient."""
+    strides = {name: row_stride(name, array) for name, array in arrays.items()}
+    rows = {name: array.shape[2] * array.shape[3] for name, array in arrays.items()}
+    apart: Dict[Tuple[Shape, int], List[str]] = {}
+    for name, array in arrays.items():
+        if strides[name] > rows[name]:
+            apart.setdefault((array.shape[:2], strides[name]), []).append(name)
+    places: Dict[str, np.ndarray] = {}
+    for (positions, stride), names in apart.items():
+        if sum(rows[name] for name in names) == stride:
+            ends = list(itertools.accumulate(rows[name] for name in names))
+            parts = np.split(np.empty((*positions, stride), FLOAT), ends[:-1], axis=2)
+            places.update((name, part.reshape(arrays[name].shape)) for name, part in zip(names, parts))
+    for name, array in arrays.items():
+        if name in places:
+            yield array, places[name]
+        else:
+            copied = np.ascontiguousarray(array) if strides[name] > rows[name] else array
+            yield copied, np.empty(array.shape, FLOAT)

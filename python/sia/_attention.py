@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ._arrays import FLOAT, check_float, dense, empty_like_rows, plain, pointer, refuse_mask, row_stride
+from ._arrays import FLOAT, check_float, dense, gradient_places, plain, pointer, refuse_mask, row_stride
 from ._errors import ArgumentError, call
 from ._library import Handle, c_string, cache_type, choice, fill_struct, text
 from ._sia import ffi, lib
@@ -203,9 +203,9 @@ class Attention(Handle):
 
     def backward(self, q: Array, k: Array, v: Array, out: Array, lse: Array, d_out: Array, *,
                  logn: Optional[Array] = None, q_pos: int = 0, k_pos: int = 0) -> Gradients:  # fmt: skip
-        """The exact gradients. All arguments as they were in the forward pass, and out, lse as it left them; d_out,
-        the gradient of out, like out."""
-        q4, k4, v4 = self._inputs(q, k, v)
+        """The exact gradients: of slices of a packed qkv slices of one packed array, else dense. All arguments as they
+        were in the forward pass, and out, lse as it left them; d_out, the gradient of out, like out."""
+        (q4, d_q), (k4, d_k), (v4, d_v) = gradient_places(dict(zip("qkv", self._inputs(q, k, v))))
         out4, d_out4 = _four("out", out), _four("d_out", d_out)
         for name, array in (("out", out4), ("d_out", d_out4)):
             if array.shape != q4.shape:
@@ -216,14 +216,14 @@ class Attention(Handle):
         if row_stride("d_out", d_out4) != io.out_stride:
             raise ArgumentError("d_out: strides %s, want those of out, %s" % (d_out4.strides, out4.strides))
         io.lse = dense("lse", lse, out.shape[:-1])
-        made = [empty_like_rows(array) for array in (q4, k4, v4)]
-        io.d_q, io.d_k, io.d_v = (pointer(array) for array in made)
+        io.d_q, io.d_k, io.d_v = pointer(d_q), pointer(d_k), pointer(d_v)
         d_logn = None if logn is None else np.empty(self.heads, FLOAT)
         io.d_logn = pointer(d_logn)
         call(lib.sia_attention_backward, self._open, _span(q4, k4, q_pos, k_pos)[0], io, ffi.NULL)
         self._check_own()
-        d_q, d_k, d_v = made if q.ndim == 4 else [array[0] for array in made]
-        return Gradients(d_q, d_k, d_v, d_logn)
+        if q.ndim == 4:
+            return Gradients(d_q, d_k, d_v, d_logn)
+        return Gradients(d_q[0], d_k[0], d_v[0], d_logn)
 
     def cache(self, type: str = "f32") -> "Cache":  # pylint: disable=redefined-builtin
         """A new KV cache, of "f32", "f16" or "int8"."""

@@ -11,6 +11,7 @@ import pytest
 import reference
 
 import sia
+from sia._arrays import row_stride
 
 SCHEMES = sia.schemes()
 SHAPES = [(1, 1, 1, 1, 8), (2, 37, 4, 2, 16), (1, 130, 6, 1, 64), (3, 65, 3, 3, 24)]  # batch, length, heads, kv, dim
@@ -77,6 +78,37 @@ def test_slices_of_a_packed_array_are_not_copied(random):
     found, exact = a.backward(q, k, v, done.out, done.lse, d_out), a.backward(*dense, want.out, want.lse, d_out)
     for one, other in zip(found[:3], exact[:3]):
         np.testing.assert_array_equal(one, other)
+
+
+def owner(array):
+    """The array that has the memory."""
+    return array if array.base is None else owner(array.base)
+
+
+# q, k and v of 4, 2 and 2 heads of 8, and for how many floats a position each gradient is to hold memory.
+ROOMS = [
+    (lambda q, k, v: (q, k, v), [32, 16, 16]),
+    (lambda q, k, v: np.split(np.concatenate([q, k, v], 2), [4, 6], 2), [64, 64, 64]),
+    (lambda q, k, v: (q, *np.split(np.concatenate([k, v], 2), 2, 2)), [32, 32, 32]),  # q's stride is theirs, too
+    (lambda q, k, v: (np.concatenate([q, k, v], 2)[:, :, :4], k, v), [32, 16, 16]),
+    (lambda q, k, v: (q, k, np.concatenate([q, v], 2)[:, :, 4:]), [32, 16, 16]),
+    (lambda q, k, v: np.split(np.concatenate([q, k, v, q], 2), [4, 6, 8], 2)[:3], [32, 16, 16]),
+]
+
+
+@pytest.mark.parametrize("arrange, floats", ROOMS)
+@pytest.mark.parametrize("batch, length", [(2, 33), (1, 33), (2, 1)])
+def test_gradients_take_no_more_room_than_their_arrays(random, arrange, floats, batch, length):
+    dense = random(batch, length, 4, 8), random(batch, length, 2, 8), random(batch, length, 2, 8)
+    a, d_out = sia.Attention(heads=4, kv_heads=2, head_dim=8), random(batch, length, 4, 8)
+    done, arrays = a.forward(*dense), arrange(*dense)
+    found = a.backward(*arrays, done.out, done.lse, d_out)
+    want = a.backward(*dense, done.out, done.lse, d_out)
+    for one, other, room in zip(found[:3], want[:3], floats):
+        np.testing.assert_array_equal(one, other)
+        assert owner(one).size == batch * length * room and row_stride("", one) == room
+    owners = {id(owner(one)): owner(one).size for one in found[:3]}
+    assert sum(owners.values()) == sum(x.size for x in dense)
 
 
 def test_result_goes_where_it_is_asked_to(random):
@@ -326,6 +358,15 @@ def test_positions_backwards():
     back = np.ones((1, 5, 2, 8), F)[:, ::-1]
     with pytest.raises(ValueError, match="q_stride -16: want at least a row, 16"):
         sia.attention(back, back, back)
+    done = sia.forward(GOOD[:1], GOOD[:1], GOOD[:1])
+    with pytest.raises(ValueError, match="k_stride -16: want at least a row, 16"):
+        sia.backward(GOOD[:1], back, back, done.out, done.lse, GOOD[:1])
+
+
+def test_no_copies_of_bad_strides():
+    done, wide = sia.forward(GOOD, GOOD, GOOD), np.ones((2, 2, 5, 8), F).swapaxes(1, 2)
+    with pytest.raises(ValueError, match="k: strides .* want an array that is dense but for the step"):
+        sia.backward(GOOD, wide, GOOD, done.out, done.lse, GOOD)
 
 
 BAD_CALLS = [
