@@ -411,6 +411,6 @@ def attention(q: Array, k: Array, v: Array, scheme: str = "si+prope", **options:
 
 
 def tables(scheme: str, n: int, *, head: int = 0, heads: int = 1, **settings: Any) -> Tables:
-    """scale[t] and bias[t] of a scheme for t < n, float32 [n]; they depend on the head in alibi alone."""
+    """scale[t] and bias[t] of a scheme for t < n, float32 [n]; they depend on the head in alibi, and with a fill."""
     with Attention(scheme, heads=heads, head_dim=8, **settings) as a:
         return a.tables(n, head)

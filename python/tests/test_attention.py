@@ -207,6 +207,10 @@ def test_tables():
     np.testing.assert_allclose(sia.tables("alibi", 9, head=3, heads=8).bias, -t[:9] / 16)
     np.testing.assert_allclose(sia.tables("si", 9, tau=3).scale ** 2, 2 * np.log(t[:9] / 3 + 1) + 1, rtol=1e-6)
     assert len(sia.tables("nope", 0).scale) == 0
+    for head in range(2):
+        own = sia.tables("nope", 9, head=head, heads=2, fill=lambda head, heads, t: (1 + head, -t / (1 + head)))
+        np.testing.assert_allclose(own.scale, 1 + head)
+        np.testing.assert_allclose(own.bias, -t[:9] / (1 + head), rtol=1e-6)
 
 
 def test_own_distance_slot(random):
