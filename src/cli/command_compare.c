@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/threads.h"
@@ -285,7 +286,8 @@ static int run(const cli_args *args) {
     job.hook_context = t;
     sia_status status = machine ? sia_compare(&job, &err) : sia_fail_memory(&err, 256, "machine");
     cli_progress_end(&t->shown.line);
-    if (status == SIA_STOPPED && !t->quiet) fputs("stopped; the same command goes on\n", stderr);
+    if (status == SIA_STOPPED && !t->quiet)
+        (void)sia_fail(&err, SIA_STOPPED, "stopped; the same command goes on");
     if (status)
         code = cli_fail(&err);
     else if (cli_first_rank())

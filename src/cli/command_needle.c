@@ -170,7 +170,7 @@ static int run(const cli_args *args) {
     free(runs);
     json_decref(machine);
     if (status == SIA_STOPPED && !v.quiet)
-        fprintf(stderr, "stopped; the same command with --resume goes on\n");
+        (void)sia_fail(&err, SIA_STOPPED, "stopped; the same command with --resume goes on");
     return status ? cli_fail(&err) : CLI_DONE;
 }
 

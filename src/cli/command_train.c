@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/error.h"
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/threads.h"
@@ -14,13 +15,14 @@
 #include "cli/show.h"
 #include "cli/train_progress.h"
 
-static void say_stopped(const char *out) {
+/* What "stopped" leaves open: how to go on. */
+static void tell_how_to_go_on(const char *out, sia_error *err) {
     bool begun = false;
     sia_error ignored;
     if (!sia_folder_look(out, "config.json", &begun, &ignored) && begun)
-        fprintf(stderr, "stopped; sia train --resume --out %s goes on\n", cli_shown(out));
+        (void)sia_fail(err, SIA_STOPPED, "stopped; 'sia train --resume --out %s' goes on", out);
     else
-        fputs("stopped before the run had begun; the same command begins again\n", stderr);
+        (void)sia_fail(err, SIA_STOPPED, "stopped before the run had begun; the same command begins again");
 }
 
 static void say_end(const cli_train_progress *p, const char *out, double seconds) {
@@ -79,8 +81,8 @@ static int run(const cli_args *args) {
                          .together = (int)cli_int(args, "context-parallel")};
     double started = cli_seconds();
     sia_status status = sia_train(&job, &err);
-    cli_progress_end(&progress.shown.line);
-    if (status == SIA_STOPPED && !quiet) say_stopped(out);
+    cli_train_progress_end(&progress);
+    if (status == SIA_STOPPED && !quiet) tell_how_to_go_on(out, &err);
     if (status) return cli_fail(&err);
     if (!quiet) say_end(&progress, out, cli_seconds() - started);
     if (cli_flag(args, "json")) status = say_json(&progress, out, cli_seconds() - started, &err);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "cli/progress.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,9 +50,14 @@ double cli_seconds(void) { return sia_seconds(); }
 
 void cli_progress_silence(void) { silenced = true; }
 
+static bool knows_escapes(void) {
+    const char *term = getenv("TERM");
+    return term && *term && strcmp(term, "dumb") != 0;
+}
+
 static bool wants_colour(void) {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return !(no && *no) && term && strcmp(term, "dumb") != 0;
+    const char *no = getenv("NO_COLOR");
+    return !(no && *no) && knows_escapes();
 }
 
 void cli_progress_start(cli_progress *progress, const char *what, double total, const char *unit,
@@ -67,6 +73,7 @@ void cli_progress_start(cli_progress *progress, const char *what, double total, 
                                .quiet = silenced,
                                .terminal = isatty(STDERR_FILENO) == 1};
     progress->colour = progress->terminal && wants_colour();
+    progress->erases = progress->terminal && knows_escapes();
 }
 
 static int columns(void) {
@@ -105,6 +112,14 @@ static void put_number(line *l, double value) {
         value); // NOLINT(clang-diagnostic-format-nonliteral)
 }
 
+/* Of single things only whole ones count: nobody wants 7.68 rounds. */
+static void put_amount(const cli_progress *progress, line *l, double amount) {
+    if (progress->scale == 1)
+        put(l, "%.0f", floor(amount));
+    else
+        put_number(l, amount / progress->scale);
+}
+
 /* A unit "" means that the share says it all: then only the time left stands here. */
 static void put_facts(const cli_progress *progress, line *l, double done, double elapsed, bool brief) {
     bool early = elapsed < 0.5 || done <= 0;
@@ -112,10 +127,10 @@ static void put_facts(const cli_progress *progress, line *l, double done, double
     if (*progress->unit && !(brief && early)) {
         if (!brief) {
             put(l, "  ");
-            put_number(l, done / progress->scale);
+            put_amount(progress, l, done);
             if (progress->total > 0) {
                 put(l, " of ");
-                put_number(l, progress->total / progress->scale);
+                put_amount(progress, l, progress->total);
             }
             put(l, " %s", progress->unit);
         }
@@ -172,9 +187,15 @@ void cli_progress_update(cli_progress *progress, double done) {
     fprintf(stderr, "%s%s\n", progress->what, l.text);
 }
 
+/* The "^C" with which a terminal answers to Ctrl-C stands behind the line, and goes with it. */
 void cli_progress_clear(cli_progress *progress) {
+    enum { ANSWER = 2 };
     if (progress->width) {
-        fprintf(stderr, "\r%*s\r", progress->width, "");
+        int room = columns() - 1, wide = progress->width + ANSWER < room ? progress->width + ANSWER : room;
+        if (progress->erases)
+            fputs("\r\x1b[K", stderr);
+        else
+            fprintf(stderr, "\r%*s\r", wide, "");
         (void)fflush(stderr);
     }
     progress->width = 0;

@@ -28,6 +28,7 @@ typedef struct cli_progress {
     double started, drawn, last_line;
     int width; /* of what is on the line */
     bool quiet, terminal, colour;
+    bool erases; /* the terminal knows how to clear a line */
 } cli_progress;
 
 /* total in single things; unit names scale of them ("MB", 1e6); "": only shares and times are shown. */

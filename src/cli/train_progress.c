@@ -19,7 +19,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
     cli_progress_end(&p->shown.line);
     if (!p->quiet) {
         if (e->note) fprintf(stderr, "sia: a damaged checkpoint: %s\n", cli_shown(e->note));
-        fprintf(stderr, "%s, %s: %lld train, %lld val tokens; %.2f epochs in %lld steps of %lld tokens\n",
+        fprintf(stderr, "%s, %s: %lld train, %lld val tokens\n%.2f epochs in %lld steps of %lld tokens\n",
                 s->model.scheme, sia_train_data_text(e->data, text, sizeof text),
                 (long long)sia_corpus_tokens(e->data->train),
                 (long long)(e->data->val ? sia_corpus_tokens(e->data->val) : 0),
@@ -45,7 +45,28 @@ static void stepped(cli_train_progress *p, const sia_train_event *e) {
     cli_progress_update(&p->shown.line, (double)((e->step - p->first_step) * p->tokens));
 }
 
+/* Within a length `done` rises; where it does not, the next length has begun. */
+static void validating(cli_train_progress *p, const sia_train_event *e) {
+    char phase[sizeof p->validating.what];
+    if (e->done <= p->done && p->length + 1 < SIA_MAX_LENGTHS && p->multiples[p->length + 1]) p->length++;
+    p->done = e->done;
+    (void)snprintf(phase, sizeof phase, "step %lld/%lld  validation at %lldx", (long long)e->step,
+                   (long long)p->steps, (long long)p->multiples[p->length]);
+    cli_progress_clear(&p->shown.line);
+    (void)cli_phases_show(&p->validating, phase, e->done);
+}
+
+/* The line of training goes on as if validation had taken no time. */
+static void leave_validation(cli_train_progress *p) {
+    cli_progress_end(&p->validating.line);
+    *p->validating.what = 0;
+    p->length = 0;
+    p->done = 0;
+    p->shown.line.started += cli_seconds() - p->trained;
+}
+
 static void validated(cli_train_progress *p, const sia_train_event *e) {
+    leave_validation(p);
     memcpy(p->validation, e->validation, sizeof p->validation);
     p->validated = true;
     if (p->quiet) return;
@@ -66,9 +87,7 @@ int cli_train_hook(void *context, const sia_train_event *event) {
         stepped(p, event);
         break;
     case SIA_TRAIN_VALIDATING:
-        (void)snprintf(p->shown.what, sizeof p->shown.what, "step %lld  validation %2.0f%%",
-                       (long long)event->step, 100 * event->done);
-        cli_progress_update(&p->shown.line, (double)((event->step - p->first_step) * p->tokens));
+        validating(p, event);
         break;
     case SIA_TRAIN_VALIDATED:
         validated(p, event);
@@ -76,5 +95,11 @@ int cli_train_hook(void *context, const sia_train_event *event) {
     case SIA_TRAIN_SAVED:
         break;
     }
+    if (event->kind != SIA_TRAIN_VALIDATING) p->trained = cli_seconds();
     return cli_stopped();
+}
+
+void cli_train_progress_end(cli_train_progress *progress) {
+    cli_progress_end(&progress->validating.line);
+    cli_progress_end(&progress->shown.line);
 }

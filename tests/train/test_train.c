@@ -247,6 +247,20 @@ static void assert_loads(const char *run, int64_t step) {
     sia_model_destroy(m);
 }
 
+/* That it was stopped is said once, with the command that goes on. */
+static void test_stop_said(void **state) {
+    (void)state;
+    pid_t child =
+        start_program("train text.txt --vocabulary 300 --out told --threads 1 --layers 1 --width 16 "
+                      "--heads 2 --train-len 32 --batch 2 --steps 1000000 --log-every 1 --lengths 1x",
+                      0);
+    wait_for_step(child, "told", 3);
+    assert_int_equal(kill(child, SIGINT), 0);
+    assert_int_equal(end_program(child), 130);
+    must_say("\nsia: stopped; 'sia train --resume --out told' goes on\n");
+    assert_null(strstr(strstr(said_text, "stopped") + 1, "stopped"));
+}
+
 /* Files of up to 200 KB: the weights fit, the state of the optimiser does not. */
 static void test_full_disk(void **state) {
     (void)state;
@@ -559,12 +573,19 @@ static void test_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_stop),        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_stop_early),  cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_explosion),
-        cmocka_unit_test(test_data),        cmocka_unit_test(test_stop_during_validation),
-        cmocka_unit_test(test_model_files), cmocka_unit_test(test_model_places),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_stop_said),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_stop_early),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_explosion),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_stop_during_validation),
+        cmocka_unit_test(test_model_files),
+        cmocka_unit_test(test_model_places),
     };
     return cmocka_run_group_tests_name("train", tests, prepare, close_command_folder);
 }
