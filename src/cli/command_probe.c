@@ -87,7 +87,7 @@ static sia_status probe_text(const cli_args *args, output *out, sia_model *m, co
     subject->scheme = sia_attention_scheme(m->attention);
     char name[512];
     const char *path = cli_text(args, "data");
-    subject->data = path ? path : sia_train_data_text(&text->run, name, sizeof name);
+    subject->data = path ? path : sia_train_data_val_text(&text->run, name, sizeof name);
     sia_windows *windows = NULL;
     status = sia_windows_make(&windows, text->corpus, length, cli_int(args, "windows"), text->join, err);
     if (!status) status = probe_windows(args, out, m, windows, length, subject, err);

@@ -212,19 +212,37 @@ void sia_train_data_close(sia_train_data *d) {
     *d = (sia_train_data){0};
 }
 
+/* What a description says of itself counts only for data inside the run or its study: a file elsewhere is named as it
+ * is. */
+static bool is_inside(const char *path) {
+    return path && (!strcmp(path, "data") || !strcmp(path, "../../data"));
+}
+
 char *sia_train_data_text(const sia_train_data *d, char *text, size_t room) {
     const char *kind = json_string_value(json_object_get(d->description, "kind"));
     const char *from = json_string_value(json_object_get(d->description, "from"));
     const char *path = json_string_value(json_object_get(d->description, "path"));
-    /* What a description says of itself counts only for data inside the run or its study: a file elsewhere is
-     * named as it is. */
-    bool inside = path && (!strcmp(path, "data") || !strcmp(path, "../../data"));
     if (kind && !strcmp(kind, "generated"))
         (void)snprintf(text, room, "generated text, seed %lld",
                        (long long)json_integer_value(json_object_get(d->description, "seed")));
     else
-        (void)snprintf(text, room, "%s", from && inside ? from : path ? path : "");
+        (void)snprintf(text, room, "%s", from && is_inside(path) ? from : path ? path : "");
     return sia_harmless(text, strlen(text), "");
+}
+
+char *sia_train_data_val_text(const sia_train_data *d, char *text, size_t room) {
+    const char *path = json_string_value(json_object_get(d->description, "path"));
+    const char *val = json_string_value(json_object_get(d->description, "val")); /* shards: what is opened */
+    if (is_inside(path))
+        val = json_string_value(json_object_get(json_object_get(d->description, "names"), "val"));
+    if (val) {
+        (void)snprintf(text, room, "%s", val);
+        return sia_harmless(text, strlen(text), "");
+    }
+    (void)sia_train_data_text(d, text, room);
+    size_t used = strlen(text);
+    (void)snprintf(text + used, room - used, ", its validation part");
+    return text;
 }
 
 /* ------------------------------------------------------------------------------------------------ tokenizers */

@@ -73,5 +73,7 @@ sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, 
 
 /* A sentence for people: "generated text, seed 0". Returns text. */
 char *sia_train_data_text(const sia_train_data *d, char *text, size_t room);
+/* The same of what it is validated on: "va.txt", "books.txt, its validation part". */
+char *sia_train_data_val_text(const sia_train_data *d, char *text, size_t room);
 
 #endif

@@ -378,6 +378,14 @@ static void test_data_named(void **state) {
         json_pack("{s:s, s:s, s:s}", "kind", "packed", "path", "/home/someone/private", "from", "books.txt");
     sia_train_data d = {.description = json};
     assert_string_equal(sia_train_data_text(&d, text, sizeof text), "/home/someone/private");
+    assert_string_equal(sia_train_data_val_text(&d, text, sizeof text),
+                        "/home/someone/private, its validation part");
+    json_decref(json);
+    json = json_pack("{s:s, s:s, s:s, s:{s:s}}", "kind", "packed", "path", "/home/someone/private", "from",
+                     "books.txt", "names", "val", "harmless.txt");
+    d.description = json;
+    assert_string_equal(sia_train_data_val_text(&d, text, sizeof text),
+                        "/home/someone/private, its validation part");
     json_decref(json);
 }
 
