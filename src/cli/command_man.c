@@ -161,8 +161,24 @@ static void put_title(FILE *page, const char *command, const char *summary) {
     fputc('\n', page);
 }
 
+static void put_fact(FILE *page, const char *name, const char *text, int length) {
+    fprintf(page, "%s: ", name);
+    put_letters(page, text, length);
+    fputs(".\n", page);
+}
+
+/* Some defaults no table can hold, and the help ends with them: "length scale [10]". Where the bracket is, or the end. */
+static int help_end(const char *help) {
+    int length = (int)strlen(help);
+    const char *bracket = strrchr(help, '[');
+    return bracket > help && help[length - 1] == ']' ? (int)(bracket - help) : length;
+}
+
 static void put_option(FILE *page, const cli_option *option) {
-    char range[128];
+    char range[128], help[512];
+    int end = help_end(option->help);
+    const char *told = option->help + end;
+    (void)snprintf(help, sizeof help, "%.*s", end && *told ? end - 1 : end, option->help);
     fputs(".TP\n\\fB\\-\\-", page);
     put_text(page, option->name);
     fputs("\\fR", page);
@@ -172,17 +188,12 @@ static void put_option(FILE *page, const cli_option *option) {
         fputs("\\fR", page);
     }
     fputc('\n', page);
-    put_sentence(page, option->help);
-    if (option->fallback) {
-        fputs("Default: ", page);
-        put_text(page, option->fallback);
-        fputs(".\n", page);
-    }
-    if (cli_option_range(option, range, sizeof range)) {
-        fputs("Range: ", page);
-        put_text(page, range);
-        fputs(".\n", page);
-    }
+    put_sentence(page, help);
+    if (option->fallback)
+        put_fact(page, "Default", option->fallback, (int)strlen(option->fallback));
+    else if (*told)
+        put_fact(page, "Default", told + 1, (int)strlen(told) - 2);
+    if (cli_option_range(option, range, sizeof range)) put_fact(page, "Range", range, (int)strlen(range));
 }
 
 static void put_exits(FILE *page) {

@@ -3,6 +3,7 @@
  * What the tables say, and the help screens, in 80 columns. */
 #include "cli/describe.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "cli/blas.h"
@@ -85,11 +86,29 @@ void cli_words_sentence(const char *choices, char *text, size_t room) {
     }
 }
 
+/* 1000000, 0.9999999, 1e12, 1e-9: C would write 1e+06 and 1e-09. */
+static const char *plain_number(double value, char text[32]) {
+    bool whole = value == floor(value) && fabs(value) < 1e9;
+    (void)snprintf(text, 32, whole ? "%.0f" : "%.7g", value); // NOLINT(clang-diagnostic-format-nonliteral)
+    char *power = strchr(text, 'e');
+    if (!power) return text;
+    char *to = power + 1, *from = to;
+    if (*from == '-') to++;
+    from++; /* the sign, and zeros behind it */
+    while (*from == '0') from++;
+    memmove(to, from, strlen(from) + 1);
+    return text;
+}
+
 bool cli_option_range(const cli_option *option, char *text, size_t room) {
+    char min[32], max[32];
     if ((option->kind != CLI_INT && option->kind != CLI_REAL) || (option->min == 0 && option->max == 0))
         return false;
-    (void)snprintf(text, room, option->kind == CLI_INT ? "%.0f to %.0f" : "%g to %g", option->min,
-                   option->max);
+    if (option->kind == CLI_INT)
+        (void)snprintf(text, room, "%.0f to %.0f", option->min, option->max);
+    else
+        (void)snprintf(text, room, "%s to %s", plain_number(option->min, min),
+                       plain_number(option->max, max));
     return true;
 }
 

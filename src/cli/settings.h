@@ -61,7 +61,7 @@
     {"save-every", CLI_INT, "N", NULL, "steps from one checkpoint to the next, 0: at the end [500, paper 125]", 0, 1e9},                   \
     {"keep", CLI_INT, "N", NULL, "checkpoints that are kept, 0: all [2]", 0, 1e6},                                                         \
     {"eval-windows", CLI_INT, "N", NULL, "windows of the longest length to validate on [32, paper 152]", 1, 1e6},                          \
-    {"join", CLI_FLAG, NULL, NULL, "validation: windows may run from one document into the next [paper: yes]", 0, 0},          \
+    {"join", CLI_FLAG, NULL, NULL, "validation: windows may run from one document into the next [no, paper yes]", 0, 0},          \
     {"lengths", CLI_TEXT, "LIST", NULL, "of validation, in training lengths [1x,4x,16x]", 0, 0}
 
 #define CLI_DATA_OPTIONS                                                         \

@@ -14,9 +14,13 @@
 #include <cmocka.h>
 
 #include "../commands.h"
+#include "cli/commands.h"
 #include "cli/describe.h"
 #include "cli/layout.h"
+#include "model/config.h"
 #include "source_pages.h"
+#include "study/needle.h"
+#include "train/settings.h"
 
 static char output[1 << 20];
 
@@ -126,7 +130,94 @@ static void test_layout(void **state) {
     }
 }
 
+/* ------------------------------------------------------------------------------------------------ fields */
+
+static cli_kind kind_of(const sia_field *field) {
+    switch (field->kind) {
+    case SIA_FIELD_REAL:
+        return CLI_REAL;
+    case SIA_FIELD_BOOL:
+        return CLI_FLAG;
+    case SIA_FIELD_CHOICE:
+        return CLI_TEXT;
+    default:
+        return CLI_INT;
+    }
+}
+
+static const cli_option *option_of(const cli_command *command, const char *field) {
+    for (const cli_option *option = command->options; option->name; option++) {
+        size_t i = 0;
+        while (field[i] && option->name[i] == (field[i] == '_' ? '-' : field[i])) i++;
+        if (!field[i] && !option->name[i]) return option;
+    }
+    return NULL;
+}
+
+static void check_field(const char *command, const cli_option *option, const sia_field *field) {
+    /* -1 is "as the run has it", which is said by leaving the option out. */
+    double min = field->min == -1 ? 0 : field->min;
+    if (option->kind != kind_of(field)) fail_msg("%s --%s: of another kind", command, option->name);
+    if ((option->kind == CLI_INT || option->kind == CLI_REAL) &&
+        (option->min != min || option->max != field->max))
+        fail_msg("%s --%s: %g to %g, but the setting may be %g to %g", command, option->name, option->min,
+                 option->max, min, field->max);
+    if (field->kind != SIA_FIELD_CHOICE) return;
+    char words[256];
+    (void)snprintf(words, sizeof words, "%s", option->argument);
+    for (char *c = words; *c; c++)
+        if (*c == '|') *c = ' ';
+    assert_string_equal(words, field->choices);
+}
+
+/* Options and the fields that they set are written down apart: kinds, ranges and words are the same. */
+static void test_fields(void **state) {
+    (void)state;
+    static const struct {
+        const cli_command *command;
+        const sia_field *fields;
+        bool all; /* every field has its option */
+    } tables[] = {
+        {&command_train, sia_model_fields, true},       {&command_train, sia_training_fields, true},
+        {&command_compare, sia_model_fields, true},     {&command_compare, sia_training_fields, true},
+        {&command_bench_train, sia_model_fields, true}, {&command_bench_train, sia_training_fields, false},
+        {&command_needle, sia_needle_fields, true},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const cli_command *command = tables[i].command;
+        int checked = 0;
+        for (const sia_field *field = tables[i].fields; field->name; field++) {
+            const cli_option *option = option_of(command, field->name);
+            if (!option && tables[i].all) fail_msg("%s: no option for %s", command->name, field->name);
+            if (!option) continue;
+            check_field(command->name, option, field);
+            checked++;
+        }
+        assert_true(checked > 0);
+    }
+}
+
 /* -------------------------------------------------------------------------------------------- man pages */
+
+/* Numbers as a person writes them: not 1e+06, not 1e-09. */
+static void test_ranges(void **state) {
+    (void)state;
+    static const struct {
+        cli_option option;
+        const char *wanted;
+    } cases[] = {
+        {{"x", CLI_INT, "N", NULL, "", 0, 9e15}, "0 to 9000000000000000"},
+        {{"x", CLI_REAL, "X", NULL, "", 0.001, 1e6}, "0.001 to 1000000"},
+        {{"x", CLI_REAL, "X", NULL, "", 1e-9, 1e12}, "1e-9 to 1e12"},
+        {{"x", CLI_REAL, "X", NULL, "", -1e-30, 2.5e100}, "-1e-30 to 2.5e100"},
+        {{"x", CLI_REAL, "X", NULL, "", 0, 0.9999999}, "0 to 0.9999999"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        assert_true(cli_option_range(&cases[i].option, text, sizeof text));
+        assert_string_equal(text, cases[i].wanted);
+    }
+}
 
 /* As roff writes it: every - is \-. */
 static void roff(const char *text, char *to) {
@@ -170,6 +261,17 @@ static void check_page(const cli_command *command, const char *page) {
             const char *found = strstr(entry, wanted);
             if (!found || found > end)
                 fail_msg("%s --%s: no default in its page", command->name, option->name);
+        }
+        /* "length scale [10]": a default that stands in the help is told as every other one is. */
+        size_t help = strlen(option->help);
+        const char *bracket = strrchr(option->help, '[');
+        if (bracket && option->help[help - 1] == ']') {
+            const char *found = strstr(entry, "\nDefault: ");
+            if (!found || found > end)
+                fail_msg("%s --%s: no default in its page", command->name, option->name);
+            found = strstr(entry, bracket);
+            if (found && found < end)
+                fail_msg("%s --%s: a default in brackets in its page", command->name, option->name);
         }
         if (cli_option_range(option, range, sizeof range)) {
             roff(range, fallback);
@@ -433,9 +535,10 @@ static void test_documents(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_help),        cmocka_unit_test(test_layout),    cmocka_unit_test(test_man),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_bash),      cmocka_unit_test(test_zsh),
-        cmocka_unit_test(test_fish),        cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_help),      cmocka_unit_test(test_layout), cmocka_unit_test(test_man),
+        cmocka_unit_test(test_ranges),    cmocka_unit_test(test_fields), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_bash),      cmocka_unit_test(test_zsh),    cmocka_unit_test(test_fish),
+        cmocka_unit_test(test_documents),
     };
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }
