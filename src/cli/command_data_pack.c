@@ -95,8 +95,9 @@ static sia_status find_inputs(const cli_args *args, sia_inputs inputs[SIA_PARTS]
 static int run(const cli_args *args) {
     char **operands;
     if (cli_operands(args, &operands) < 1) return cli_usage(args, "want files, folders, or - for stdin");
-    if (!cli_given(args, "tokenizer")) return cli_usage(args, "want --tokenizer PATH");
-    if (!cli_given(args, "out")) return cli_usage(args, "want --out FOLDER");
+    if (!cli_given(args, "tokenizer"))
+        return cli_usage(args, "want --tokenizer PATH, a tokenizer.json, as 'sia tokenizer train' makes it");
+    if (!cli_given(args, "out")) return cli_usage(args, "want --out FOLDER, the folder to make");
     if (cli_given(args, "val") && cli_given(args, "val-fraction"))
         return cli_usage(args, "want --val or --val-fraction, not both");
     sia_error err;

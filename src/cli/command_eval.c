@@ -125,7 +125,8 @@ static void print_row(const sia_loss_result *r, double seconds) {
 }
 
 static void print_bins(const sia_loss_result *r) {
-    printf("\nlength %lld, loss by position\n", (long long)r->length);
+    printf("\nlength %lld, loss by position\n\n%22s %9s\n", (long long)r->length, "position, in tokens",
+           "nats");
     for (int i = 0; i < r->bin_count; i++)
         printf("%10lld - %-9lld %9.4f\n", (long long)r->bins[i].from, (long long)r->bins[i].to - 1,
                r->bins[i].loss);

@@ -166,15 +166,18 @@ static int check_value(const cli_args *args, const cli_option *option, const cha
     bool too_large = errno == ERANGE && (whole || isinf(value));
     if (end == text || *end || (!too_large && !isfinite(value)) || (too_large && !whole && !ranged))
         return cli_usage(args, "--%s %s: want a %snumber", option->name, text, whole ? "whole " : "");
-    if (ranged && (too_large || value < option->min || value > option->max))
-        return cli_usage(args, whole ? "--%s %s: want %.0f to %.0f" : "--%s %s: want %g to %g", option->name,
-                         text, option->min, option->max);
+    char range[128];
+    if (cli_option_range(option, range, sizeof range) &&
+        (too_large || value < option->min || value > option->max))
+        return cli_usage(args, "--%s %s: want %s", option->name, text, range);
     if (too_large)
         return cli_usage(args, "--%s %s: want %lld to %lld", option->name, text, LLONG_MIN, LLONG_MAX);
     return CLI_DONE;
 }
 
 static int unknown_option(const cli_args *args, const char *name) {
+    /* Alone it was answered before; here it has a value. */
+    if (strcmp(name, cli_help_option.name) == 0) return cli_usage(args, "--%s takes no value", name);
     cli_nearest best = {.typed = name};
     for (const cli_option *option = args->command->options; option->name; option++)
         cli_consider(&best, option->name);
@@ -334,6 +337,10 @@ static int run_help(int argc, char **argv) {
     }
     int words = 0;
     if (!find_command(argc, argv, &words) && argc > 1) return run_command(argc, argv);
+    if (words && argc > words) {
+        fprintf(stderr, "sia help: %s: want one command\nTry 'sia --help'.\n", cli_shown(argv[words]));
+        return CLI_USAGE;
+    }
     char *asked[] = {argv[0], words == 2 ? argv[1] : help, help};
     return run_command(words == 2 ? 3 : 2, asked);
 }

@@ -226,9 +226,11 @@ static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NE
     if (p->status) return p->status;
     int64_t text = h->length + 1 - 1 - p->count;
     if (text < 0)
-        return sia_fail(p->err, SIA_ARGUMENT,
-                        "length %lld: the needles, question and answer alone take %lld tokens",
-                        (long long)h->length, (long long)p->count);
+        return sia_fail(
+            p->err, SIA_ARGUMENT,
+            "length %lld: the needles, question and answer alone take %lld tokens: want fewer needles or "
+            "digits, or a longer length",
+            (long long)h->length, (long long)p->count);
     if (text > sia_corpus_tokens(h->corpus))
         return sia_fail(p->err, SIA_ARGUMENT, "length %lld: the corpus has %lld tokens", (long long)h->length,
                         (long long)sia_corpus_tokens(h->corpus));

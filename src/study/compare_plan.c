@@ -28,7 +28,10 @@ static sia_status sweep_set(sia_settings *settings, const char *name, double val
         at = &settings->training;
     }
     if (!field || field->kind == SIA_FIELD_CHOICE || field->kind == SIA_FIELD_BOOL)
-        return sia_fail(err, SIA_ARGUMENT, "sweep '%s': want the name of a number among the settings", name);
+        return sia_fail(err, SIA_ARGUMENT,
+                        "sweep '%s': want the name of a number among the settings, such as tau, train_len, "
+                        "matrix_rate",
+                        name);
     if (!strcmp(name, "vocabulary"))
         return sia_fail(err, SIA_ARGUMENT, "sweep 'vocabulary': all variants read the same tokens");
     if (!strcmp(name, "seed") || !strcmp(name, "data_seed"))

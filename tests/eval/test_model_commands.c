@@ -23,7 +23,7 @@ static const command_case cases[] = {
     {"$SIA eval run --data text " QUICK, 0, "at most "},
     {"$SIA eval run/step-000007 --data text " QUICK, 0, "perplexity"},
     {"$SIA eval run/step-000007/model.safetensors --data - " QUICK " < text", 0, "perplexity"},
-    {"$SIA eval run --data text --positions " QUICK, 0, "        32 - 63"},
+    {"$SIA eval run --data text --positions " QUICK, 0, "   position, in tokens      nats\n"},
     {"$SIA eval run --data text --scheme ntk " QUICK, 0, "run, rope+ntk, step 7"},
     {"$SIA eval run --data text --lengths 1x,4x --windows 1", 0, "        64 "},
     {"$SIA eval run --data many --join " QUICK, 0, "1 window of 64 tokens"},
@@ -115,7 +115,7 @@ static const command_case cases[] = {
     {"$SIA generate run --tokenizer large.json", 2, "the tokenizer has 300 tokens"},
     {"$SIA generate bad", 1, "model.safetensors"},
     {"$SIA generate run --temperature -1", 2, "--temperature -1: want 0 to 1000"},
-    {"$SIA generate run --top-p 2", 2, "--top-p 2: want 1e-06 to 1"},
+    {"$SIA generate run --top-p 2", 2, "--top-p 2: want 1e-6 to 1"},
     {"$SIA generate run --scheme alibi", 2, "the model was trained with 'rope'"},
     {"$SIA generate run --tokens 5 --ignore-end --quiet --seed 3 > /dev/full", 1, "No space left on device"},
     /* sia bench decode. */

@@ -53,7 +53,8 @@ static void plans(void **state) {
         {0, NULL, 0, "seeds 0: want 1 to 100"},
         {-1, NULL, 0, "seeds -1: want 1 to 100"},
         {101, NULL, 0, "seeds 101: want 1 to 100"},
-        {1, "order", 0, "sweep 'order': want the name of a number among the settings"},
+        {1, "order", 0,
+         "sweep 'order': want the name of a number among the settings, such as tau, train_len, matrix_rate"},
     };
     sia_settings settings;
     assert_int_equal(sia_settings_preset(&settings, "tiny", NULL), SIA_OK);
