@@ -25,6 +25,9 @@ cli_quartiles cli_quartiles_of(const double *values, int count);
 /* The median over the rounds of scale * over[i] / under[i]; of scale / under[i] when over is NULL. */
 double cli_median_ratio(const double *over, const double *under, double scale, int rounds);
 
+/* "1 round", "3 rounds": what stands behind the word. */
+static inline const char *cli_plural(int count) { return count == 1 ? "" : "s"; }
+
 /* --threads, a list: the default is cut to what this process may use, and more than that is refused. But where there are
  * ranks, which may share a machine that only looks small to each of them, what was asked for is taken. */
 int cli_thread_list(const cli_args *args, int64_t *threads, int *count);

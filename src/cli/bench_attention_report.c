@@ -147,9 +147,9 @@ sia_status bench_print_json(const bench *b, sia_error *err) {
 
 void bench_print_machine(const bench *b, bool to_stderr) {
     FILE *stream = to_stderr ? stderr : stdout;
-    fprintf(stream, "sia %s   kernels %s   compiler %s   ", sia_version(), sia_isa(), CLI_COMPILER);
-    if (b->set.wanted[OP_SGEMM]) fprintf(stream, "%s, one thread a call   ", cli_blas_get()->name);
-    fprintf(stream, "processors %d\n", sia_threads_available());
+    fprintf(stream, "sia %s   kernels %s   processors %d   compiler %s\n", sia_version(), sia_isa(),
+            sia_threads_available(), CLI_COMPILER);
+    if (b->set.wanted[OP_SGEMM]) fprintf(stream, "%s, one thread a call\n", cli_blas_get()->name);
 }
 
 static const char *shape_text(const bench_problem *p, char text[24]) {
@@ -165,11 +165,11 @@ static void print_roofs(const bench *b) {
         const bench_cell *cell = &b->cells[i];
         const char *name = cell->op == OP_FMA_PEAK ? "fma peak" : cell->op == OP_SGEMM ? product : read;
         if (cell->problem) continue;
-        printf("%-39s %8d  %10.2f", name, cell->threads, milliseconds(b, cell).median);
+        printf("%-35s %7d %8.2f", name, cell->threads, milliseconds(b, cell).median);
         if (cell->op == OP_READ)
-            printf("  %8.1f GB/s\n", rate(b, cell, cell->bytes / 1e9, NULL).median);
+            printf(" %7.1f GB/s\n", rate(b, cell, cell->bytes / 1e9, NULL).median);
         else
-            printf("  %8.1f  %7.3f\n", rate(b, cell, cell->operations / 1e9, NULL).median,
+            printf(" %7.1f %7.3f\n", rate(b, cell, cell->operations / 1e9, NULL).median,
                    rate(b, cell, cell->operations, cell->fma_rate).median);
     }
 }
@@ -178,7 +178,7 @@ static void print_roofs(const bench *b) {
 static void print_alone(const bench *b, const bench_cell *cell, double work, const double *roof) {
     int rounds;
     double fraction = fraction_alone(b, cell, work, roof, &rounds);
-    if (rounds) printf("  %.3f (%d)", fraction, rounds);
+    if (rounds) printf(" %.3f (%d)", fraction, rounds);
     putchar('\n');
 }
 
@@ -188,14 +188,14 @@ static void print_passes(const bench *b) {
     bool only_decode = true;
     for (int op = 0; op < OPS; op++) only_decode = only_decode && (op == OP_DECODE || !wanted[op]);
     if (only_decode) return;
-    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %7s  %s\n", "op", "scheme", "heads x dim", "len", "threads",
-           "ms", "GFLOP/s", "of peak", "alone");
+    printf("\n%-8s %-10s %8s %6s %7s %8s %7s %7s %s\n", "op", "scheme", "h x dim", "len", "threads", "ms",
+           "GFLOP/s", "of peak", "alone");
     print_roofs(b);
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
         const bench_problem *p = cell->problem;
         if (!p || cell->op == OP_DECODE) continue;
-        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  %7.3f", bench_op_names[cell->op], p->scheme,
+        printf("%-8s %-10s %8s %6d %7d %8.2f %7.1f %7.3f", bench_op_names[cell->op], p->scheme,
                shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
                rate(b, cell, cell->operations / 1e9, NULL).median,
                rate(b, cell, cell->operations, cell->fma_rate).median);
@@ -206,21 +206,21 @@ static void print_passes(const bench *b) {
 static void print_decode(const bench *b) {
     char shape[24];
     if (!b->set.wanted[OP_DECODE]) return;
-    printf("\n%-9s %-10s %11s %6s %8s  %10s  %8s  %8s  %7s  %s\n", "decode", "scheme", "heads x dim", "keys",
-           "threads", "ms", "GB/s", "over f32", "of read", "alone");
+    printf("\n%-6s %-10s %8s %6s %7s %7s %6s %6s %6s %s\n", "decode", "scheme", "h x dim", "keys", "threads",
+           "ms", "GB/s", "x f32", "read", "alone");
     for (int i = 0; i < b->cell_count; i++) {
         const bench_cell *cell = &b->cells[i];
         const bench_problem *p = cell->problem;
         if (cell->op != OP_DECODE) continue;
         const bench_cell *f32 = f32_of(b, cell);
-        printf("%-9s %-10s %11s %6d %8d  %10.2f  %8.1f  ", bench_type_names[cell->type], p->scheme,
+        printf("%-6s %-10s %8s %6d %7d %7.2f %6.1f ", bench_type_names[cell->type], p->scheme,
                shape_text(p, shape), (int)p->len, cell->threads, milliseconds(b, cell).median,
                rate(b, cell, cell->bytes / 1e9, NULL).median);
         if (f32)
-            printf("%8.2f", time_ratio(b, f32, cell));
+            printf("%6.2f", time_ratio(b, f32, cell));
         else
-            printf("%8s", "");
-        printf("  %7.3f", rate(b, cell, cell->bytes, cell->read_rate).median);
+            printf("%6s", "");
+        printf(" %6.3f", rate(b, cell, cell->bytes, cell->read_rate).median);
         print_alone(b, cell, cell->bytes, cell->read_rate);
     }
 }
@@ -251,7 +251,7 @@ static void print_ratio_line(const bench *b, const bench_cell *first, comparison
     char shape[24];
     const bench_problem *p = first->problem;
     const char *name = first->op == OP_DECODE ? bench_type_names[first->type] : bench_op_names[first->op];
-    printf("%-9s %-10s %11s %15d ", name, p->scheme, shape_text(p, shape), first->threads);
+    printf("%-8s %-10s %12s %7d ", name, p->scheme, shape_text(p, shape), first->threads);
     for (int i = 0; i < len_count; i++) {
         bench_problem like = *p;
         like.len = len[i];
@@ -263,7 +263,7 @@ static void print_ratio_line(const bench *b, const bench_cell *first, comparison
 /* The cells of the first length stand for a line; those of the others are found from them. */
 static void print_ratios(const bench *b, comparison with, bool decode) {
     static const char *const titles[] = {"time over plain (nope)", "speed over one thread",
-                                         "the same, cores alone (rounds)"};
+                                         "the same, alone (rounds)"};
     const int64_t *len = decode ? &b->set.keys : b->set.len;
     int len_count = decode ? 1 : b->set.len_count;
     bool started = false;
@@ -272,7 +272,7 @@ static void print_ratios(const bench *b, comparison with, bool decode) {
         if (!cell->problem || cell->problem->decode != decode || cell->problem->len != len[0]) continue;
         if (!base_of(b, cell, with)) continue;
         if (!started) {
-            printf("\n%s%-*s %8s ", decode ? "decode: " : "", decode ? 31 : 39, titles[with], "threads");
+            printf("\n%s%-*s %7s ", decode ? "decode: " : "", decode ? 24 : 32, titles[with], "threads");
             for (int j = 0; j < len_count; j++)
                 printf(with == WITH_ONE_THREAD_ALONE ? " %7d    " : " %7d", (int)len[j]);
             putchar('\n');
@@ -346,7 +346,7 @@ void bench_print_warnings(const bench *b) {
 }
 
 void bench_print_tables(const bench *b) {
-    printf("median of %d rounds\n", b->set.rounds);
+    printf("median of %d round%s\n", b->set.rounds, cli_plural(b->set.rounds));
     print_passes(b);
     print_decode(b);
     for (int with = 0; with < COMPARISONS; with++)

@@ -167,9 +167,9 @@ static void print_text(const measured *x, const figures *f) {
     const cli_bench_ranks *b = x->b;
     const sia_settings *s = &x->ranks.settings;
     int ranks = sia_comm_size(x->comm);
-    printf("%s: %s, %.2f M parameters, batch %lld of %lld tokens; median of %d rounds\n", b->preset,
+    printf("%s: %s, %.2f M parameters, batch %lld of %lld tokens; median of %d round%s\n", b->preset,
            s->model.scheme, (double)sia_model_size(x->ranks.m) / 1e6, (long long)s->training.batch,
-           (long long)s->model.train_len, b->rounds);
+           (long long)s->model.train_len, b->rounds, cli_plural(b->rounds));
     printf("%5d rank%s of %d thread%s  %10.2f ms a step  %8.0f tokens/s", ranks, ranks == 1 ? " " : "s",
            b->threads, b->threads == 1 ? " " : "s", 1e3 * f->seconds, f->tokens / f->seconds);
     printf("; each sends %.2f MB a step, and has %.0f MB of memory, %.0f at most\n", x->sent / 1e6,

@@ -146,9 +146,9 @@ static sia_status measure_all(bench *b, sia_error *err) {
 static sia_status report(const bench *b, bool json, const char *preset, sia_error *err) {
     sia_status status = SIA_OK;
     if (!json)
-        printf("%s after %lld tokens, %s; median of %d rounds\n\n%-6s %7s %10s %10s %10s %8s\n", preset,
-               (long long)b->context, sia_model_settings(b->models[0])->scheme, b->rounds, "cache", "threads",
-               "MB/token", "tokens/s", "read GB/s", "of bound");
+        printf("%s after %lld tokens, %s; median of %d round%s\n\n%-6s %7s %10s %10s %10s %8s\n", preset,
+               (long long)b->context, sia_model_settings(b->models[0])->scheme, b->rounds,
+               cli_plural(b->rounds), "cache", "threads", "MB/token", "tokens/s", "read GB/s", "of bound");
     for (int i = 0; i < b->cell_count && !status; i++) {
         const cell *c = &b->cells[i];
         double bytes = sia_session_read_bytes(c->s), ratios[CLI_MAX_ROUNDS], rate, read;

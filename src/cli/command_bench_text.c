@@ -203,8 +203,8 @@ static sia_status report_json(const bench *b, const figures *f, sia_error *err) 
 }
 
 static void report(const bench *b, const cli_args *args, const figures *f) {
-    printf("%.1f MB, %zu pieces, %zu tokens of %u; median of %d rounds\n", (double)b->bytes / 1e6, b->pieces,
-           b->tokens, sia_tokenizer_size(b->t), f->rounds);
+    printf("%.1f MB, %zu pieces, %zu tokens of %u; median of %d round%s\n", (double)b->bytes / 1e6, b->pieces,
+           b->tokens, sia_tokenizer_size(b->t), f->rounds, cli_plural(f->rounds));
     for (int k = 0; k < KINDS; k++)
         if (f->rate[k] > 0) printf("  %-10s %8.1f MB/s\n", kind_names[k], f->rate[k]);
     printf("  encode / split         %6.2f\n", f->over_split);

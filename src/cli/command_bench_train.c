@@ -247,9 +247,8 @@ static void print_shapes(const bench *b) {
         const problem *p = &b->problems[i];
         const sia_model_config *c = &p->set.model;
         if (i && !strcmp(p->preset, p[-1].preset)) continue;
-        printf("%s: %s, %d layers, width %d, %d heads, vocabulary %u, batch %lld of %lld tokens: %.2f M "
-               "parameters, "
-               "%.0f MB of memory\n",
+        printf("%s: %s, %d layers, width %d, %d heads, vocabulary %u\n"
+               "  batch %lld of %lld tokens; %.2f M parameters, %.0f MB of memory\n",
                p->preset, c->scheme, c->layers, c->width, c->heads, c->vocabulary,
                (long long)p->set.training.batch, (long long)c->train_len, (double)sia_model_size(p->m) / 1e6,
                (double)sia_trainer_bytes(p->trainer) / 1e6);
@@ -257,20 +256,19 @@ static void print_shapes(const bench *b) {
 }
 
 static void print_table(const bench *b) {
-    printf("median of %d rounds; kernels %s\n", b->rounds, sia_isa());
+    printf("median of %d round%s; kernels %s\n", b->rounds, cli_plural(b->rounds), sia_isa());
     print_shapes(b);
-    printf("\n%-11s %-10s %8s  %10s  %10s  %8s  %7s  %10s\n", "preset", "op", "threads", "ms", "tokens/s",
-           "GFLOP/s", "of peak", "over one");
+    printf("\n%-11s %-10s %7s %9s %9s %8s %7s %8s\n", "preset", "op", "threads", "ms", "tokens/s", "GFLOP/s",
+           "of peak", "over one");
     for (int i = 0; i < b->problem_count; i++)
         for (int op = 0; op < OPS; op++) {
             const problem *p = &b->problems[i], *single = single_of(b, p);
-            printf("%-11s %-10s %8d  %10.2f  %10.0f  %8.1f  %7.3f", p->preset, op_names[op], p->threads,
+            printf("%-11s %-10s %7d %9.2f %9.0f %8.1f %7.3f", p->preset, op_names[op], p->threads,
                    1e3 * cli_quartiles_of(p->seconds[op], b->rounds).median,
                    rate(b, p, (train_op)op, (double)tokens_of(p), false).median,
                    rate(b, p, (train_op)op, p->operations[op] / 1e9, false).median,
                    rate(b, p, (train_op)op, p->operations[op], true).median);
-            if (single)
-                printf("  %10.2f", cli_median_ratio(single->seconds[op], p->seconds[op], 1, b->rounds));
+            if (single) printf(" %8.2f", cli_median_ratio(single->seconds[op], p->seconds[op], 1, b->rounds));
             putchar('\n');
         }
 }

@@ -34,7 +34,7 @@ static void show_count(shown *s, const char *key, const char *label, int64_t val
     if (s->json)
         sia_json_set(&s->object, key, json_integer((json_int_t)value));
     else
-        printf("  %-22s %lld\n", label, (long long)value);
+        printf("  %-25s %lld\n", label, (long long)value);
 }
 
 /* Half of a count: a whole number, or one that ends in .5. */
@@ -44,14 +44,14 @@ static void show_half(shown *s, const char *key, const char *label, int64_t twic
     else if (s->json)
         sia_json_set(&s->object, key, json_real((double)twice / 2));
     else
-        printf("  %-22s %lld.5\n", label, (long long)(twice / 2));
+        printf("  %-25s %lld.5\n", label, (long long)(twice / 2));
 }
 
 static void show_text(shown *s, const char *key, const char *label, const char *value) {
     if (s->json)
         sia_json_set(&s->object, key, sia_json_text(value));
     else
-        printf("  %-22s %s\n", label, cli_shown(value));
+        printf("  %-25s %s\n", label, cli_shown(value));
 }
 
 static void start(shown *s, const char *path) {
@@ -97,7 +97,7 @@ static void statistics_json(json_t **object, const char *key, const sia_statisti
 /* "rank^-1.021 at ranks 10 to 1000"; a dash and the reason when there was too little to fit it on. */
 static void print_power(const char *law, double power, const char *where, const char *reason) {
     if (isfinite(power))
-        printf("%s^-%.3f %s", law, power, where);
+        printf("%s^%.3f %s", law, -power, where);
     else
         printf("- %s (%s)", where, reason);
 }
@@ -110,21 +110,20 @@ static void print_recurrence(int width, double value) {
 }
 
 static void print_statistics(const sia_statistics *r, const char *what) {
-    printf("  %lld %ss, %lld different, %lld of them once; entropy of one %.3f nats\n", (long long)r->symbols,
-           what, (long long)r->types, (long long)r->once, r->entropy);
-    printf("\n  Rank and frequency: share ~ ");
+    printf("  %lld %ss, %lld different, %lld of them once\n  entropy of one %.3f nats\n",
+           (long long)r->symbols, what, (long long)r->types, (long long)r->once, r->entropy);
+    printf("\n  Rank and frequency\n    share ~ ");
     print_power("rank", r->zipf_head, "at ranks 10 to 1000", "fewer than 1000 are different");
-    printf(", ");
-    print_power("rank", r->zipf_tail, "at 1000 to 10000", "fewer than 10000 are different");
+    printf("\n    share ~ ");
+    print_power("rank", r->zipf_tail, "at ranks 1000 to 10000", "fewer than 10000 are different");
     printf("\n\n");
     for (int i = 0; i < r->ranks; i++)
         printf("    %8lld  %.3e%s", (long long)r->rank[i], r->share[i],
                i % 3 == 2 || i + 1 == r->ranks ? "\n" : "");
-    printf(
-        "\n  Information between two %ss at a distance (nats, bias taken off), and how many times more "
-        "often\n"
-        "  than by chance a rare %s comes again there\n\n    distance   information   noise     recurrence\n",
-        what, what);
+    printf("\n  Information between two %ss at a distance (nats, bias taken off), and\n"
+           "  how many times more often than by chance a rare %s comes again there\n\n"
+           "    distance   information   noise     recurrence\n",
+           what, what);
     for (int i = 0; i < r->distances; i++) {
         printf("    %8lld   %10.5f   %.5f   ", (long long)r->at[i].distance, r->at[i].information,
                r->at[i].noise);
@@ -134,11 +133,9 @@ static void print_statistics(const sia_statistics *r, const char *what) {
     printf("    anywhere   %10.5f             ", r->information_document);
     print_recurrence(9, r->recurrence_document);
     printf("     in the same document\n\n  Information ~ ");
-    print_power("distance", r->information_power, "over 10 to 1000",
-                "fewer than three distances are above the noise");
-    printf("; recurrence - 1 ~ ");
-    print_power("distance", r->recurrence_power, "over 10 to 10000",
-                "fewer than three distances are above chance");
+    print_power("distance", r->information_power, "over 10 to 1000", "fewer than three are above the noise");
+    printf("\n  Recurrence - 1 ~ ");
+    print_power("distance", r->recurrence_power, "over 10 to 10000", "fewer than three are above chance");
     putchar('\n');
 }
 
@@ -172,7 +169,7 @@ static sia_status show_drift(shown *s, const sia_sequence *text, sia_error *err)
         double from, to;
     } slices[] = {{"first_tenth", "first tenth", 0, 0.1}, {"last_tenth", "last tenth", 0.9, 1}};
     if (!s->json)
-        printf("\n  Does it drift?    entropy   information at 10, 100       recurrence at 10, 100\n");
+        printf("\n  Does it drift?  entropy   information at 10, 100       recurrence at 10, 100\n");
     for (int i = 0; i < 2; i++) {
         sia_sequence slice;
         sia_statistics r;
@@ -258,9 +255,9 @@ static sia_status show_lengths(shown *s, const sia_corpus *c, sia_error *err) {
     if (!lengths) return sia_fail_memory(err, (size_t)documents * sizeof *lengths, "documents");
     for (int64_t i = 0; i < documents; i++) (void)sia_corpus_document(c, i, &first, &lengths[i], NULL);
     qsort(lengths, (size_t)documents, sizeof *lengths, by_length);
-    show_count(s, "shortest", "shortest document", lengths[0]);
-    show_half(s, "median", "median document", lengths[(documents - 1) / 2] + lengths[documents / 2]);
-    show_count(s, "longest", "longest document", lengths[documents - 1]);
+    show_count(s, "shortest", "shortest document, tokens", lengths[0]);
+    show_half(s, "median", "median document, tokens", lengths[(documents - 1) / 2] + lengths[documents / 2]);
+    show_count(s, "longest", "longest document, tokens", lengths[documents - 1]);
     free(lengths);
     return SIA_OK;
 }

@@ -6,9 +6,17 @@
 #include <stdio.h>
 
 #include "base/threads.h"
+#include "cli/layout.h"
 #include "cli/machine.h"
 #include "comm/comm_mpi.h"
 #include "kernel/kernel.h"
+
+/* A name, and words that flow beside it. */
+static cli_flow start_list(const char *name) {
+    enum { INDENT = 11 };
+    printf("%-*s", INDENT, name);
+    return (cli_flow){.stream = stdout, .column = INDENT, .indent = INDENT, .width = CLI_COLUMNS};
+}
 
 static int run(const cli_args *args) {
     (void)args;
@@ -17,15 +25,17 @@ static int run(const cli_args *args) {
     printf("sia        %s\n", sia_version());
     printf("compiler   %s\n", CLI_COMPILER);
     printf("kernels    %s\n", sia_isa());
-    printf("available ");
-    for (int i = 0; sia_kernel_table[i]; i++)
-        printf(" %s%s", sia_kernel_table[i]->name,
-               sia_kernel_table[i]->supported() ? "" : " (not on this processor)");
-    printf("\nthreads    %d\n", sia_threads_available());
+    cli_flow flow = start_list("available");
+    for (int i = 0; sia_kernel_table[i]; i++) {
+        cli_flow_words(&flow, sia_kernel_table[i]->name);
+        if (!sia_kernel_table[i]->supported()) cli_flow_words(&flow, "(not on this processor)");
+    }
+    cli_flow_end(&flow);
+    printf("threads    %d\n", sia_threads_available());
     printf("MPI        %s\n", sia_mpi_library());
-    printf("schemes   ");
-    for (const char *const *name = sia_scheme_list(); *name; name++) printf(" %s", *name);
-    putchar('\n');
+    flow = start_list("schemes");
+    for (const char *const *name = sia_scheme_list(); *name; name++) cli_flow_words(&flow, *name);
+    cli_flow_end(&flow);
     return CLI_DONE;
 }
 

@@ -14,20 +14,15 @@
 /* ---------------------------------------------------------------------------------------------- tables */
 
 static void print_contexts(FILE *to, const sia_probe *p) {
-    fprintf(to, "  context   entropy       last 100   itself   first   entropy by range of distances\n%51s",
-            "");
-    for (int range = 0; range < p->ranges; range++) {
-        char from[16];
-        (void)snprintf(from, sizeof from, "%lld..",
-                       (long long)p->contexts[p->context_count - 1].range[range].from);
-        fprintf(to, "  %6s", from);
-    }
+    fprintf(to, "context      entropy  last 100 itself  first   entropy by distance, from\n%45s", "");
+    for (int range = 0; range < p->ranges; range++)
+        fprintf(to, " %6lld", (long long)p->contexts[p->context_count - 1].range[range].from);
     fputc('\n', to);
     for (int i = 0; i < p->context_count; i++) {
         const sia_probe_context *c = &p->contexts[i];
-        fprintf(to, "  %7lld   %.2f +- %.2f  %8.3f  %7.3f  %6.3f  ", (long long)c->length, c->entropy.mean,
+        fprintf(to, "%7lld %5.2f +-%.2f  %8.3f %6.3f %6.3f ", (long long)c->length, c->entropy.mean,
                 c->entropy.error, c->last100.mean, c->self.mean, c->first.mean);
-        for (int range = 0; range < c->ranges; range++) fprintf(to, "  %6.2f", c->range[range].entropy.mean);
+        for (int range = 0; range < c->ranges; range++) fprintf(to, " %6.2f", c->range[range].entropy.mean);
         fputc('\n', to);
     }
 }
@@ -46,22 +41,21 @@ static sia_probe_logits layer_logits(const sia_probe *p, int layer, sia_probe_ki
 }
 
 static void print_logits(FILE *to, const sia_probe *p) {
-    fprintf(to,
-            "\n         base logits, before rotary                       after rotary              final\n"
-            "  layer    mean  variance   off 1  within  kurtosis     mean  variance  within   variance\n");
+    fprintf(to, "\n       base logits, before rotary                after rotary             final\n"
+                "layer    mean variance  off 1 within kurtosis     mean variance within variance\n");
     for (int layer = 0; layer < p->layers; layer++) {
         sia_probe_logits base = layer_logits(p, layer, SIA_PROBE_BASE);
         sia_probe_logits rotary = layer_logits(p, layer, SIA_PROBE_ROTARY);
         sia_probe_logits last = layer_logits(p, layer, SIA_PROBE_FINAL);
-        fprintf(to, "  %5d  %6.2f  %8.3f  %+6.2f  %6.3f  %8.2f   %6.2f  %8.3f  %6.3f  %9.3f\n", layer,
-                base.mean, base.variance, base.variance - 1, base.within, base.kurtosis, rotary.mean,
-                rotary.variance, rotary.within, last.variance);
+        fprintf(to, "%5d %7.2f %8.3f %+6.2f %6.3f %8.2f  %7.2f %8.3f %6.3f %8.3f\n", layer, base.mean,
+                base.variance, base.variance - 1, base.within, base.kurtosis, rotary.mean, rotary.variance,
+                rotary.within, last.variance);
     }
 }
 
 void probe_print(FILE *to, const probe_subject *s) {
     const sia_probe *p = s->probe;
-    fprintf(to, "%s: %s, step %lld; %lld window%s of %lld tokens of %s\n\n", cli_shown(s->path), s->scheme,
+    fprintf(to, "%s: %s, step %lld\n%lld window%s of %lld tokens of %s\n\n", cli_shown(s->path), s->scheme,
             (long long)s->step, (long long)p->windows, p->windows == 1 ? "" : "s", (long long)p->length,
             cli_shown(s->data));
     print_contexts(to, p);

@@ -32,18 +32,20 @@ bool theory_fits_as_expected(const sia_theory *theory) {
 static void print_properties(const sia_theory *th) {
     int broken = theory_broken(th);
     printf("The two properties, over distances t <= k < t D\n"
-           "Total attention E[Z] goes to alpha tau ln D, unnormalised sparsity E[N] to beta tau ln D.\n\n"
-           "              t   D      limit     closed  off limit   quad. off    sampled      error\n");
+           "Total attention E[Z] goes to alpha tau ln D,\n"
+           "unnormalised sparsity E[N] to beta tau ln D.\n\n"
+           "             t  D    limit   closed off limit quad.off  sampled   error\n");
     for (int i = 0; i < th->property_count; i++) {
         const sia_property *p = &th->properties[i];
         /* D = 10 at every t; all D at the largest. */
         bool largest = p->t == th->properties[th->property_count - 1].t;
         if (p->ratio != 10 && !largest) continue;
-        printf("E[%c] %10lld  %2d  %9.4f  %9.4f  %8.4f%%  %10.1e  %9.4f  %9.1e  %s\n", p->quantity,
-               (long long)p->t, p->ratio, p->limit, p->closed, 100 * (p->closed / p->limit - 1),
-               p->quadrature / p->closed - 1, p->sampled, p->error, p->holds ? "holds" : "DOES NOT HOLD");
+        printf("E[%c] %9lld %2d %8.4f %8.4f %8.4f%% %8.1e %8.4f %7.1e  %s\n", p->quantity, (long long)p->t,
+               p->ratio, p->limit, p->closed, 100 * (p->closed / p->limit - 1), p->quadrature / p->closed - 1,
+               p->sampled, p->error, p->holds ? "holds" : "FAILS");
     }
-    printf("\n%d of %d hold: quadrature within 1e-6 of the closed form, tilted samples within 5 errors.\n",
+    printf("\n%d of %d hold: quadrature within 1e-6 of the closed form,\n"
+           "tilted samples within 5 errors.\n",
            th->property_count - broken, th->property_count);
 }
 
@@ -68,9 +70,8 @@ static void print_plain_means(const sia_theory *th) {
                p->sampled.mean, percent(p->sampled.error, p->sampled.mean, claim),
                percent(p->true_error, p->closed, truth), p->rows_needed);
     }
-    printf(
-        "\nThe variance of Z grows like t. Rare rows hold most of its mean, and a sample that missed them\n"
-        "claims a small error.\n");
+    printf("\nThe variance of Z grows like t. Rare rows hold most of its mean, and a sample\n"
+           "that missed them claims a small error.\n");
 }
 
 static void print_totals(const sia_theory *th) {
@@ -93,7 +94,7 @@ static void print_totals(const sia_theory *th) {
 
 static void print_ranges(const sia_theory *th) {
     int half = th->range_count / 2; /* si, then plain, at the same t */
-    printf("\nEntropy E[H] over t <= k < t D, in nats (figures 2 and 6)\n\n%15s  %-35s    %s\n%15s", "", "si",
+    printf("\nEntropy E[H] over t <= k < t D, in nats (figures 2 and 6)\n\n%14s  %-35s    %s\n%14s", "", "si",
            "plain", "t");
     for (int d = 0; d < SIA_RATIOS; d++) printf("  D = %-7d", sia_ratios[d]);
     printf("  ");
@@ -101,7 +102,7 @@ static void print_ranges(const sia_theory *th) {
     putchar('\n');
     for (int i = 0; i < half; i++) {
         const sia_range_point *si = &th->ranges[i], *plain = &th->ranges[half + i];
-        printf("     %10lld", (long long)si->t);
+        printf("     %9lld", (long long)si->t);
         for (int d = 0; d < SIA_RATIOS; d++)
             printf("  %.2f +-%.2f", si->entropy[d].mean, si->entropy[d].error);
         printf("  ");
@@ -122,9 +123,9 @@ static void print_fits(const sia_theory *th) {
                better ? "sqrt(ln t)" : "ln t");
     }
     printf(theory_fits_as_expected(th)
-               ? "\nAs the paper sees it: sqrt(ln t) for scale-invariant logits, ln t for plain ones.\n"
-               : "\nNot in the paper's order: it sees sqrt(ln t) for scale-invariant logits, ln t for plain "
-                 "ones.\n");
+               ? "\nAs the paper sees it: sqrt(ln t) for scale-invariant logits,\nln t for plain ones.\n"
+               : "\nNot in the paper's order: it sees sqrt(ln t) for scale-invariant logits,\n"
+                 "ln t for plain ones.\n");
 }
 
 static const sia_context_point *context_at(const sia_theory *th, int logits, int place) {
@@ -133,18 +134,19 @@ static const sia_context_point *context_at(const sia_theory *th, int logits, int
 
 static void print_contexts(const sia_theory *th) {
     int places = th->context_count / SIA_LOGITS;
-    printf("\nA query that sees n keys (figure 1, top); logn has s = %g, alibi its gentlest slope, 2^-8\n\n"
-           "                 entropy, nats                        weight on the last 100\n              n",
+    printf("\nA query that sees n keys (figure 1, top); logn has s = %g,\n"
+           "alibi its gentlest slope, 2^-8\n\n"
+           "            entropy, nats                      weight on the last 100\n        n",
            th->options.logn);
     for (int column = 0; column < 2; column++) {
         for (int i = 0; i < SIA_LOGITS; i++) printf("  %6s", sia_logits_names[i]);
-        if (!column) printf("   ");
+        if (!column) printf("  ");
     }
     putchar('\n');
     for (int place = 0; place < places; place++) {
-        printf("     %10lld", (long long)context_at(th, 0, place)->n);
+        printf("%9lld", (long long)context_at(th, 0, place)->n);
         for (int i = 0; i < SIA_LOGITS; i++) printf("  %6.2f", context_at(th, i, place)->entropy.mean);
-        printf("   ");
+        printf("  ");
         for (int i = 0; i < SIA_LOGITS; i++) printf("  %6.4f", context_at(th, i, place)->last100.mean);
         putchar('\n');
     }
@@ -153,7 +155,7 @@ static void print_contexts(const sia_theory *th) {
 static void print_context_ranges(const sia_theory *th) {
     int last = th->context_count / SIA_LOGITS - 1;
     const sia_context_point *first = context_at(th, 0, last);
-    printf("\nEntropy within each range of distances, n = %lld\n\n   from          to", (long long)first->n);
+    printf("\nEntropy within each range of distances, n = %lld\n\n    from         to", (long long)first->n);
     for (int i = 0; i < SIA_LOGITS; i++) printf("  %6s", sia_logits_names[i]);
     putchar('\n');
     for (int range = 0; range < first->ranges; range++) {
@@ -166,7 +168,7 @@ static void print_context_ranges(const sia_theory *th) {
 void theory_print(const sia_theory *th) {
     const sia_theory_options *o = &th->options;
     printf(
-        "Attention on Gaussian logits: tau %g, alpha %g, beta %g; %lld rows for each entropy, seed %llu\n\n",
+        "Attention on Gaussian logits: tau %g, alpha %g, beta %g\n%lld rows for each entropy, seed %llu\n\n",
         o->tau, o->alpha, o->beta, (long long)o->rows, (unsigned long long)o->seed);
     print_properties(th);
     print_plain_means(th);

@@ -3,15 +3,18 @@
  * The program's own command line: help, version, what it says to a wrong command, option or value; and the
  * same for the script that compares with PyTorch. Nothing here is timed. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../commands.h"
+#include "cli/progress.h"
 
 /* A whole run that takes no time: every operation, small. */
 #define SMALL "--quick --rounds 1 --len 40,100 --heads 2,3 --head-dim 16,24 --keys 300 --megabytes 1"
@@ -24,6 +27,8 @@ static const command_case cases[] = {
     {"$SIA help info", 0, "Usage: sia info [options]"},
     {"$SIA help bench attention", 0, "Usage: sia bench attention [options]"},
     {"$SIA help bench", 0, "'sia bench COMMAND --help' tells more"},
+    {"$SIA help data pack x", 2, "sia help: x: want one command\nTry 'sia --help'.\n"},
+    {"$SIA help info x", 2, "sia help: x: want one command"},
     {"$SIA help inof", 2, "did you mean 'sia info'?"},
     {"$SIA help bench atention", 2, "did you mean 'sia bench attention'?"},
     {"$SIA --version", 0, "sia 0."},
@@ -39,6 +44,8 @@ static const command_case cases[] = {
     {"$SIA --version > /dev/full", 1, "No space left on device"},
     {"$SIA info", 0, "threads    "},
     {"$SIA info", 0, " si+prope"},
+    {"$SIA info | awk 'length > 80 { exit 1 }'", 0, ""},
+    {"$SIA info --help=3", 2, "sia info: --help takes no value\n"},
     {"SIA_ISA=baseline $SIA info", 0, "kernels    baseline"},
     {"$SIA info --help", 0, "Usage: sia info [options]"},
     {"$SIA inof", 2, "sia: unknown command 'inof'; did you mean 'sia info'?"},
@@ -74,7 +81,7 @@ static const command_case cases[] = {
     {"$SIA bench train --rounds 1 --preset tiny --threads 1 --layers 1 --width 16 --heads 1 --vocabulary 64 "
      "--len 8 "
      "--batch 4 --micro-batch 2 --recompute --scheme logn+rope",
-     0, "tiny: logn+rope, 1 layers, width 16, 1 heads, vocabulary 64, batch 4 of 8 tokens"},
+     0, "tiny: logn+rope, 1 layers, width 16, 1 heads, vocabulary 64\n  batch 4 of 8 tokens; "},
     {"$SIA bench train --preset large", 2, "preset 'large': want tiny"},
     {"$SIA bench train --preset tiny,tiny", 2, "tiny is there twice"},
     {"$SIA bench train --threads 0", 2, "--threads 0: want numbers from 1"},
@@ -85,14 +92,14 @@ static const command_case cases[] = {
     /* sia bench attention: what works. */
     {"$SIA bench attention --help", 0, "Examples:\n  sia bench attention"},
     {"$SIA bench attention --help", 0, "--head-dim LIST"},
-    {"$SIA bench attention " SMALL, 0, "median of 1 rounds"},
+    {"$SIA bench attention " SMALL, 0, "median of 1 round\n"},
     {"$SIA bench attention " SMALL, 0, "fma peak"},
     {"$SIA bench attention " SMALL, 0, "kernels "},
     {"$SIA bench attention " SMALL " --threads 1", 0, "time over plain (nope)"},
-    {"$SIA bench attention " SMALL " --ops decode", 0, "int8      si+nope "},
+    {"$SIA bench attention " SMALL " --ops decode", 0, "int8   si+nope "},
     {"$SIA bench attention " SMALL " --ops forward --threads 1 | grep -c '^forward'", 0, "10\n"},
     {"$SIA bench attention " SMALL " --ops forward,backward --schemes alibi,logn+prope,rope --threads=1", 0,
-     "backward  logn+prope"},
+     "backward logn+prope"},
     {"SIA_ISA=baseline $SIA bench attention " SMALL " --ops forward", 0, "kernels baseline"},
     {"$SIA bench attention " SMALL " --json >lines && ! grep -v '^{.*}$' lines", 0, ""},
     /* Wrong usage: exit code 2 and a sentence that names the thing. */
@@ -149,7 +156,39 @@ static void test_peer(void **state) {
     run_cases(peer_cases, sizeof peer_cases / sizeof *peer_cases, NULL);
 }
 
+/* What a terminal gets when a line of progress is drawn and taken away. */
+static void drawn_and_cleared(const char *term, char *text, size_t room) {
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY), before = dup(STDERR_FILENO);
+    assert_true(terminal >= 0 && before >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    int line = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    assert_true(line >= 0 && dup2(line, STDERR_FILENO) >= 0);
+    assert_int_equal(setenv("TERM", term, 1), 0);
+    cli_progress progress;
+    cli_progress_start(&progress, "pack", 0, "rounds", 1);
+    progress.drawn = 0; /* long ago */
+    cli_progress_update(&progress, 7.68);
+    cli_progress_clear(&progress);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    ssize_t size = read(terminal, text, room - 1);
+    text[size > 0 ? size : 0] = 0;
+    (void)close(line);
+    (void)close(before);
+    (void)close(terminal);
+}
+
+/* The "^C" of a person stands behind the line, and goes with it; of things that are counted, whole ones are shown. */
+static void test_cleared_line(void **state) {
+    (void)state;
+    char text[256];
+    assert_int_equal(setenv("NO_COLOR", "1", 1), 0);
+    drawn_and_cleared("xterm", text, sizeof text);
+    assert_string_equal(text, "\rpack    7 rounds\r\x1b[K");
+    drawn_and_cleared("dumb", text, sizeof text);
+    assert_string_equal(text, "\rpack    7 rounds\r                  \r");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_program), cmocka_unit_test(test_peer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_program), cmocka_unit_test(test_peer),
+                                       cmocka_unit_test(test_cleared_line)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

@@ -23,16 +23,17 @@ static const command_case cases[] = {
     {TRAIN "--out si", 0, ""},
     {TRAIN "--out rope --scheme rope --seed 3", 0, ""},
     /* What people see. */
-    {"$SIA probe si " SMALL, 0, "si: si+prope, step 2; 2 windows of 128 tokens of generated text, seed 0"},
-    {"$SIA probe si " SMALL, 0, "  context   entropy       last 100   itself   first   entropy by range"},
-    {"$SIA probe si " SMALL, 0, "  layer    mean  variance   off 1"},
-    {"$SIA probe si " SMALL "2>/dev/null", 0, "  layer    mean  variance   off 1"},
+    {"$SIA probe si " SMALL, 0,
+     "si: si+prope, step 2\n2 windows of 128 tokens of generated text, seed 0, its validation part\n"},
+    {"$SIA probe si " SMALL, 0, "context      entropy  last 100 itself  first   entropy by distance, from\n"},
+    {"$SIA probe si " SMALL "2>/dev/null", 0, "layer    mean variance  off 1"},
+    {"$SIA probe si | awk 'length > 80 { print; exit 1 }'", 0, ""},
     {"$SIA probe si " SMALL "--json >lines && ! grep -v '^{' lines", 0, ""},
     {"$SIA probe si " SMALL "--quiet", 0, ""},
     {"$SIA probe si " SMALL "--quiet 2>&1 | wc -c", 0, "0\n"},
     /* Every way to name a model; the default length. */
-    {"$SIA probe si/step-000002 " SMALL, 0, "step 2; 2 windows"},
-    {"$SIA probe si/step-000002/model.safetensors " SMALL, 0, "step 2; 2 windows"},
+    {"$SIA probe si/step-000002 " SMALL, 0, "step 2\n2 windows"},
+    {"$SIA probe si/step-000002/model.safetensors " SMALL, 0, "step 2\n2 windows"},
     {"$SIA probe si --windows 1", 0, "1 window of 512 tokens"},
     {"$SIA probe si --length 50 --windows 3", 0, "3 windows of 50 tokens"},
     /* JSON: one object a line, the same in the file and for any number of threads. */
@@ -56,6 +57,12 @@ static const command_case cases[] = {
     {"$SIA probe rope " SMALL "--scheme yarn --json --quiet | grep -c '\"scheme\":\"rope+yarn\"'", 0, ""},
     {"$SIA probe rope " SMALL "--scheme si+prope", 2, "si+prope"},
     {"$SIA probe rope --scheme sillier", 2, "sillier"},
+    /* What it reads is the text that was validated on. */
+    {"$SIA data generate --documents 2 --words 900 >train.txt; $SIA data generate --documents 2 --words 900 "
+     "--seed 1 >val.txt; " TRAIN "--out named train.txt --val val.txt; $SIA probe named " SMALL,
+     0, "128 tokens of val.txt\n"},
+    {TRAIN "--out part train.txt --val-fraction 0.5; $SIA probe part " SMALL, 0,
+     "128 tokens of train.txt, its validation part\n"},
     /* Other text. */
     {"$SIA data generate --documents 2 --words 500 >text.txt; $SIA probe si " SMALL "--data text.txt", 0,
      "tokens of text.txt"},

@@ -120,7 +120,7 @@ static const command_case cases[] = {
      "--peer: want a line with seconds and tokens"},
     {"printf 'one two one two three' | $SIA data info --statistics - > few; code=$?; grep -q nan few && exit "
      "9; cat few; exit $code",
-     0, "share ~ - at ranks 10 to 1000 (fewer than 1000 are different), - at 1000"},
+     0, "share ~ - at ranks 10 to 1000 (fewer than 1000 are different)\n    share ~ - at ranks 1000"},
     {"$SIA data pack --quiet --tokenizer tokenizer.json --out packed story.txt > said 2>&1 && test ! -s said "
      "&& test -f packed/data.json",
      0, ""},
