@@ -45,13 +45,10 @@ static void stepped(cli_train_progress *p, const sia_train_event *e) {
     cli_progress_update(&p->shown.line, (double)((e->step - p->first_step) * p->tokens));
 }
 
-/* Within a length `done` rises; where it does not, the next length has begun. */
 static void validating(cli_train_progress *p, const sia_train_event *e) {
     char phase[sizeof p->validating.what];
-    if (e->done <= p->done && p->length + 1 < SIA_MAX_LENGTHS && p->multiples[p->length + 1]) p->length++;
-    p->done = e->done;
     (void)snprintf(phase, sizeof phase, "step %lld/%lld  validation at %lldx", (long long)e->step,
-                   (long long)p->steps, (long long)p->multiples[p->length]);
+                   (long long)p->steps, (long long)e->multiple);
     cli_progress_clear(&p->shown.line);
     (void)cli_phases_show(&p->validating, phase, e->done);
 }
@@ -60,8 +57,6 @@ static void validating(cli_train_progress *p, const sia_train_event *e) {
 static void leave_validation(cli_train_progress *p) {
     cli_progress_end(&p->validating.line);
     *p->validating.what = 0;
-    p->length = 0;
-    p->done = 0;
     p->shown.line.started += cli_seconds() - p->trained;
 }
 

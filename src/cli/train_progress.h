@@ -11,8 +11,6 @@
 typedef struct cli_train_progress {
     bool quiet;                   /* no lines; the progress line is silenced for the process */
     cli_phases shown, validating; /* one of the two is on the line */
-    int length;                   /* the one that is validated now, and how much of it is done */
-    double done;
     double trained; /* when the last step, or saving it, was done: what follows is not training */
     double smoothed;
     bool seen;                          /* the smoothed loss has begun */

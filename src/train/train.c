@@ -44,7 +44,8 @@ typedef struct state {
     sia_batches batches;
     uint32_t *rows; /* [batch, length + 1] */
     int64_t step;
-    bool stop; /* the hook asked for it */
+    int64_t validated_at; /* the multiple of the training length that validation is at */
+    bool stop;            /* the hook asked for it */
 } state;
 
 static bool is_first(const state *s) { return sia_comm_rank(s->comm) == 0; }
@@ -267,7 +268,9 @@ static sia_status log_step(state *s, const sia_step_result *r, double seconds, s
 
 static int show_validation(void *context, const char *phase, double done) {
     (void)phase;
-    return tell(context, (sia_train_event){.kind = SIA_TRAIN_VALIDATING, .done = done});
+    state *s = context;
+    return tell(s,
+                (sia_train_event){.kind = SIA_TRAIN_VALIDATING, .multiple = s->validated_at, .done = done});
 }
 
 static sia_status validate(state *s, sia_error *err) {
@@ -280,6 +283,7 @@ static sia_status validate(state *s, sia_error *err) {
     for (int i = 0; !status && t->multiples[i]; i++) {
         char name[24];
         sia_validation_result result;
+        s->validated_at = t->multiples[i];
         sia_validation v = {.windows = s->windows,
                             .length = most * s->batches.length,
                             .parts = most / t->multiples[i],

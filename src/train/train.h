@@ -19,7 +19,7 @@
 typedef enum sia_train_kind {
     SIA_TRAIN_STARTED,    /* step: where it goes on */
     SIA_TRAIN_STEP,       /* a step was done */
-    SIA_TRAIN_VALIDATING, /* done: how much of it, 0 to 1 */
+    SIA_TRAIN_VALIDATING, /* at `multiple` of the training length; done: how much of it, 0 to 1 */
     SIA_TRAIN_VALIDATED,  /* validation[i] is the loss at multiples[i] of the training length */
     SIA_TRAIN_SAVED,
 } sia_train_kind;
@@ -28,6 +28,7 @@ typedef struct sia_train_event {
     sia_train_kind kind;
     int64_t step; /* steps done */
     const sia_step_result *result;
+    int64_t multiple;
     double done;
     const double *validation;
     const sia_train_data *data;   /* STARTED */
