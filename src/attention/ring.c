@@ -256,13 +256,9 @@ static sia_status ended(sia_ring *r, sia_status status) {
 
 /* What all ranks must be asked for alike, as a number. */
 static uint64_t mark_of(const sia_ring *r) {
-    const sia_attention_config *c = &r->attention->config;
-    char text[1024], sum[SIA_SHA256_TEXT], start[17] = "";
-    (void)snprintf(text, sizeof text,
-                   "%s %d %d %d %lld %lld %a %a %a %a %a %a %a %d %d, %lld %lld %lld %lld %d",
-                   r->attention->name, c->heads, c->kv_heads, c->head_dim, (long long)c->train_len,
-                   (long long)c->eval_len, c->tau, c->alpha, c->beta, c->sharp, c->rotary_base, c->prope_base,
-                   c->prope_share, (int)c->pairs, c->fill != NULL, (long long)r->batch, (long long)r->length,
+    char config[SIA_CONFIG_TEXT], text[SIA_CONFIG_TEXT + 256], sum[SIA_SHA256_TEXT], start[17] = "";
+    (void)snprintf(text, sizeof text, "%s %s, %lld %lld %lld %lld %d", r->attention->name,
+                   sia_config_text(&r->attention->config, config), (long long)r->batch, (long long)r->length,
                    (long long)r->slices, (long long)r->sequences, r->backward);
     (void)sia_sha256(text, strlen(text), sum);
     memcpy(start, sum, sizeof start - 1);

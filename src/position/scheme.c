@@ -6,6 +6,7 @@
 #include "position/scheme.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,25 +145,37 @@ static sia_status check_lengths(const sia_attention_config *c, sia_error *err) {
     return SIA_OK;
 }
 
-static sia_status check_real(const char *name, double value, sia_error *err) {
-    if (value >= 1e-9 && value <= 1e15) return SIA_OK;
-    return sia_fail(err, SIA_ARGUMENT, "%s %g: want a number from 1e-9 to 1e15", name, value);
+/* Every real of a configuration: its range is checked, and ranks of a ring compare it. */
+static const struct {
+    const char *name;
+    size_t offset;
+} reals[] = {{"tau", offsetof(sia_attention_config, tau)},
+             {"alpha", offsetof(sia_attention_config, alpha)},
+             {"beta", offsetof(sia_attention_config, beta)},
+             {"sharp", offsetof(sia_attention_config, sharp)},
+             {"rotary_base", offsetof(sia_attention_config, rotary_base)},
+             {"prope_base", offsetof(sia_attention_config, prope_base)},
+             {"prope_share", offsetof(sia_attention_config, prope_share)}};
+enum { REALS = sizeof reals / sizeof *reals };
+
+/* A field that is new does not compile before it is here: a real in the table, another one in sia_config_text too. */
+_Static_assert(offsetof(sia_attention_config, pairs) ==
+                   4 * sizeof(int) + 2 * sizeof(int64_t) + REALS * sizeof(double),
+               "a field of sia_attention_config that no table of scheme.c knows");
+_Static_assert(SIA_CONFIG_TEXT >= 7 * 24 + REALS * 32, "room for sia_config_text");
+
+static double real_of(const sia_attention_config *c, int i) {
+    double value;
+    memcpy(&value, (const char *)c + reals[i].offset, sizeof value);
+    return value;
 }
 
 static sia_status check_reals(sia_scheme scheme, const sia_attention_config *c, sia_error *err) {
-    const struct {
-        const char *name;
-        double value;
-    } reals[] = {{"tau", c->tau},
-                 {"alpha", c->alpha},
-                 {"beta", c->beta},
-                 {"sharp", c->sharp},
-                 {"rotary_base", c->rotary_base},
-                 {"prope_base", c->prope_base},
-                 {"prope_share", c->prope_share}};
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
-        sia_status status = check_real(reals[i].name, reals[i].value, err);
-        if (status) return status;
+    for (int i = 0; i < REALS; i++) {
+        double value = real_of(c, i);
+        if (!(value >= 1e-9 && value <= 1e15))
+            return sia_fail(err, SIA_ARGUMENT, "%s %g: want a number from 1e-9 to 1e15", reals[i].name,
+                            value);
     }
     if (c->prope_share > 1)
         return sia_fail(err, SIA_ARGUMENT, "prope_share %g: want at most 1", c->prope_share);
@@ -194,6 +207,15 @@ sia_status sia_config_complete(sia_scheme *scheme, sia_attention_config *c, sia_
     sia_status status = check_shape(c, err);
     if (!status) status = check_lengths(c, err);
     return status ? status : check_reals(*scheme, c, err);
+}
+
+char *sia_config_text(const sia_attention_config *c, char text[SIA_CONFIG_TEXT]) {
+    size_t used = (size_t)snprintf(text, SIA_CONFIG_TEXT, "%d %d %d %lld %lld %d %d", c->heads, c->kv_heads,
+                                   c->head_dim, (long long)c->train_len, (long long)c->eval_len,
+                                   (int)c->pairs, c->fill != NULL);
+    for (int i = 0; i < REALS; i++) /* %a: every bit */
+        used += (size_t)snprintf(text + used, SIA_CONFIG_TEXT - used, " %a", real_of(c, i));
+    return text;
 }
 
 /* ------------------------------------------------------------------------------------------------ the slots

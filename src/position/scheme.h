@@ -18,6 +18,11 @@ sia_scheme sia_scheme_to_train(sia_scheme scheme);
  * ask of beta, sia_attention_create checks. */
 sia_status sia_config_complete(sia_scheme *scheme, sia_attention_config *config, sia_error *err);
 
+/* A complete configuration as text, every bit of it but threads, and what fill computes: of equal ones it is equal.
+ * Returns text. */
+enum { SIA_CONFIG_TEXT = 1024 };
+char *sia_config_text(const sia_attention_config *config, char text[SIA_CONFIG_TEXT]);
+
 /* The distance slot: scale[i], bias[i] for t = first + i >= 0. */
 void sia_distance_values(sia_scheme scheme, const sia_attention_config *config, int head, int64_t first,
                          int64_t count, double *scale, double *bias);

@@ -480,6 +480,65 @@ static void different_plans(void **state) {
     destroy(&p);
 }
 
+/* Rank 2 has another number in one field of its configuration: every one of them is compared. */
+typedef struct other_setting {
+    problem p;
+    sia_attention_config config;
+} other_setting;
+
+static void set_differently(sia_comm *c, void *context) {
+    other_setting *o = context;
+    int rank = sia_comm_rank(c);
+    sia_attention *mine = NULL;
+    sia_ring *ring;
+    sia_error *err = &o->p.said[rank];
+    sia_ring_plan plan = {.batch = 1, .length = 64};
+    if (rank == 2 && sia_attention_create(&mine, "si", &o->config, err)) abort();
+    if (sia_ring_create(&ring, mine ? mine : o->p.a, c, &plan, err)) abort();
+    if (one_forward(ring, &o->p, err) != SIA_ARGUMENT) o->p.failed++;
+    sia_ring_destroy(ring);
+    sia_attention_destroy(mine);
+}
+
+static void expect_refused(other_setting *o, const char *field) {
+    run_ranks(3, 60, set_differently, o);
+    if (o->p.failed) fail_msg("%s: another value on rank 2, and the ring did not refuse it", field);
+}
+
+static void different_settings(void **state) {
+    (void)state;
+    other_setting o = {.p = create("si", (ring_case){3, 2, 2, 8, 1, 64, 0})};
+    const sia_attention_config same = *sia_attention_settings(o.p.a);
+    char field[32];
+    /* All that lies there, so that a real that is new is among them. */
+    for (size_t at = offsetof(sia_attention_config, tau); at < offsetof(sia_attention_config, pairs);
+         at += sizeof(double)) {
+        double value;
+        o.config = same;
+        memcpy(&value, (char *)&o.config + at, sizeof value);
+        value *= 1 + 1e-15;
+        memcpy((char *)&o.config + at, &value, sizeof value);
+        (void)snprintf(field, sizeof field, "the real at byte %zu", at);
+        expect_refused(&o, field);
+    }
+    const struct {
+        const char *field;
+        sia_attention_config config;
+    } others[] = {
+        {"heads", {.heads = 4, .kv_heads = 2, .head_dim = 8, .train_len = 32, .eval_len = 64}},
+        {"kv_heads", {.heads = 2, .kv_heads = 1, .head_dim = 8, .train_len = 32, .eval_len = 64}},
+        {"head_dim", {.heads = 2, .head_dim = 16, .train_len = 32, .eval_len = 64}},
+        {"train_len", {.heads = 2, .head_dim = 8, .train_len = 33, .eval_len = 64, .prope_base = 8}},
+        {"eval_len", {.heads = 2, .head_dim = 8, .train_len = 32, .eval_len = 65}},
+        {"pairs", {.heads = 2, .head_dim = 8, .train_len = 32, .eval_len = 64, .pairs = SIA_PAIRS_ADJACENT}}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        o.config = others[i].config;
+        o.config.threads = 1;
+        expect_refused(&o, others[i].field);
+    }
+    destroy(&o.p);
+}
+
 /* Rank 1 is gone after the first pass. Who waits for it says so in time; then the ring is of no more use. */
 static void one_gone(sia_comm *c, void *context) {
     problem *p = context;
@@ -510,14 +569,11 @@ static void lost(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_split),
-                                       cmocka_unit_test(every_scheme),
-                                       cmocka_unit_test(same_bits),
-                                       cmocka_unit_test(memory),
-                                       cmocka_unit_test(refused_plans),
-                                       cmocka_unit_test(refused_forwards),
-                                       cmocka_unit_test(refused_backwards),
-                                       cmocka_unit_test(different_plans),
-                                       cmocka_unit_test(lost)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_split),          cmocka_unit_test(every_scheme),
+        cmocka_unit_test(same_bits),          cmocka_unit_test(memory),
+        cmocka_unit_test(refused_plans),      cmocka_unit_test(refused_forwards),
+        cmocka_unit_test(refused_backwards),  cmocka_unit_test(different_plans),
+        cmocka_unit_test(different_settings), cmocka_unit_test(lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
