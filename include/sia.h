@@ -517,8 +517,8 @@ SIA_API void sia_model_destroy(sia_model *m); /* NULL is fine */
 SIA_API const sia_model_config *sia_model_settings(const sia_model *m);
 
 /* From now on attention is computed by this scheme, for texts of up to eval_len tokens: NTK and YaRN for a
- * model that was trained with rope. A scheme that asks for other weights than the model has is refused. No
- * session of the model may be open. */
+ * model that was trained with rope. A scheme that asks for other weights than the model has is refused, and
+ * so is any while a session of the model is open. */
 SIA_API sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err);
 
 /* Its tensors, in a fixed order: a vector has rows = 1. Values may be changed between calls. */

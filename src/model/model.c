@@ -95,6 +95,10 @@ sia_status sia_model_fit_attention(const sia_model *m, const char *scheme, int64
 
 sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err) {
     if (!m || !scheme) return sia_fail(err, SIA_ARGUMENT, "model: want a model and a scheme, got NULL");
+    int sessions = atomic_load(&m->sessions); /* their caches borrow the attention that would go */
+    if (sessions)
+        return sia_fail(err, SIA_ARGUMENT, "model: %d of its sessions open, want none for another scheme",
+                        sessions);
     sia_attention *attention;
     sia_status status = sia_model_fit_attention(m, scheme, eval_len, &attention, err);
     if (status) return status;

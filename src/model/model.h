@@ -14,6 +14,7 @@
 #define SIA_MODEL_MODEL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -40,6 +41,7 @@ struct sia_model {
     sia_panels forward;      /* for x W^T; empty until they are packed */
     sia_panels back;         /* for dy W; empty until the model is trained */
     pthread_mutex_t packing; /* held by one who makes a session */
+    _Atomic int sessions;    /* that are open, and read attention and panels */
 };
 
 /* A model whose weights are all 0, for one who fills them from a file. */

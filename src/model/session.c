@@ -75,6 +75,7 @@ sia_status sia_session_create(sia_session **out, sia_model *m, sia_type type, si
     sia_session *s = sia_alloc(1, sizeof *s);
     if (!s) return sia_fail_memory(err, sizeof *s, "session");
     s->m = m;
+    atomic_fetch_add(&m->sessions, 1);
     s->type = type;
     s->caches = sia_alloc((size_t)m->config.layers, sizeof(sia_cache *));
     sia_status status = s->caches ? SIA_OK : sia_fail_memory(err, sizeof(sia_cache *), "session");
@@ -96,6 +97,7 @@ void sia_session_destroy(sia_session *s) {
     sia_free(s->caches);
     sia_free(s->memory);
     sia_free(s->logits);
+    atomic_fetch_sub(&s->m->sessions, 1);
     sia_free(s);
 }
 

@@ -135,6 +135,32 @@ static void schemes_that_fit(void **state) {
     }
 }
 
+/* Caches borrow the attention that another scheme would replace. */
+static void scheme_under_sessions(void **state) {
+    (void)state;
+    sia_error err;
+    sia_session *s[2], *none;
+    float before[LENGTH], after[LENGTH], logits[VOCABULARY];
+    sia_model *m = model_of("rope", 1);
+    assert_int_equal(sia_session_create(&none, m, (sia_type)9, &err),
+                     SIA_ARGUMENT); /* is not one that is open */
+    for (int i = 0; i < 2; i++)
+        if (sia_session_create(&s[i], m, SIA_F32, &err)) fail_msg("%s", err.text);
+    feed(s[0], 9, before, logits);
+    static const char *const sentences[] = {"model: 2 of its sessions open, want none for another scheme",
+                                            "model: 1 of its sessions open, want none for another scheme"};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sia_model_set_scheme(m, "rope+ntk", 128, &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, sentences[i]);
+        assert_int_equal(sia_session_truncate(s[i], 0, &err), SIA_OK);
+        feed(s[i], 9, after, logits);
+        assert_memory_equal(before, after, sizeof before);
+        sia_session_destroy(s[i]);
+    }
+    assert_int_equal(sia_model_set_scheme(m, "rope+ntk", 128, &err), SIA_OK);
+    sia_model_destroy(m);
+}
+
 /* How often each token is drawn, against its probability. */
 static void sampling(void **state) {
     (void)state;
@@ -321,9 +347,9 @@ static void validation_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_reference), cmocka_unit_test(threads_and_truncation),
-        cmocka_unit_test(schemes_that_fit),  cmocka_unit_test(sample_is_the_sorted_one),
-        cmocka_unit_test(wrong_uses),        cmocka_unit_test(validation_refused),
-        cmocka_unit_test(sampling)};
+        cmocka_unit_test(against_reference),        cmocka_unit_test(threads_and_truncation),
+        cmocka_unit_test(schemes_that_fit),         cmocka_unit_test(scheme_under_sessions),
+        cmocka_unit_test(sample_is_the_sorted_one), cmocka_unit_test(wrong_uses),
+        cmocka_unit_test(validation_refused),       cmocka_unit_test(sampling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
