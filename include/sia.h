@@ -314,8 +314,8 @@ SIA_API const char *sia_tokenizer_bytes(const sia_tokenizer *t, uint32_t id, siz
 SIA_API const char *sia_tokenizer_special(const sia_tokenizer *t, uint32_t id);
 
 /* Writes the bytes of the tokens, special tokens having none. *bytes is the room of text, and becomes the
- * number of bytes that there are; text may be NULL to ask for that number. An id outside the vocabulary is an
- * error. */
+ * number of bytes that there are, also where they do not fit, which is an error; text may be NULL to ask for
+ * that number. An id outside the vocabulary is an error, and leaves *bytes and text as they are. */
 SIA_API sia_status sia_tokenizer_decode(const sia_tokenizer *t, const uint32_t *ids, size_t count, char *text,
                                         size_t *bytes, sia_error *err);
 

@@ -216,18 +216,20 @@ sia_status sia_tokenizer_decode(const sia_tokenizer *t, const uint32_t *ids, siz
     if (!t || !bytes || (count && !ids))
         return sia_fail(err, SIA_ARGUMENT,
                         "tokenizer: want one, ids, and a place for the number of bytes, got NULL");
-    size_t room = *bytes, used = 0, length;
-    for (size_t i = 0; i < count; i++) {
+    size_t room = *bytes, wanted = 0, length;
+    for (size_t i = 0; i < count; i++)
         if (ids[i] >= t->size)
             return sia_fail(err, SIA_ARGUMENT, "token %zu is %u, want ids below %u", i, ids[i], t->size);
+    /* What does not fit is counted all the same: the caller learns how much room to bring. */
+    for (size_t i = 0; i < count; i++) {
         const char *token = sia_tokenizer_bytes(t, ids[i], &length);
-        if (text && length > room - used)
-            return sia_fail(err, SIA_ARGUMENT, "the text of %zu tokens does not fit into %zu bytes", count,
-                            room);
-        if (text) memcpy(text + used, token, length);
-        used += length;
+        if (text && wanted <= room && length <= room - wanted) memcpy(text + wanted, token, length);
+        wanted += length;
     }
-    *bytes = used;
+    *bytes = wanted;
+    if (text && wanted > room)
+        return sia_fail(err, SIA_ARGUMENT, "the text of %zu tokens does not fit into %zu bytes: want %zu",
+                        count, room, wanted);
     return SIA_OK;
 }
 

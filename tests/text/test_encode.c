@@ -311,9 +311,18 @@ static void test_decode_errors(void **state) {
     uint32_t ids[] = {104, 105, 300};
     assert_int_equal(sia_tokenizer_decode(t, ids, 3, text, &bytes, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "token 2 is 300, want ids below 300");
-    bytes = 1;
-    assert_int_equal(sia_tokenizer_decode(t, ids, 2, text, &bytes, &err), SIA_ARGUMENT);
-    bytes = 2;
+    assert_int_equal(bytes, sizeof text);
+    memcpy(text, "....", sizeof text);
+    for (size_t room = 0; room < 2; room++) {
+        char sentence[80];
+        bytes = room;
+        assert_int_equal(sia_tokenizer_decode(t, ids, 2, text, &bytes, &err), SIA_ARGUMENT);
+        (void)snprintf(sentence, sizeof sentence, "the text of 2 tokens does not fit into %zu bytes: want 2",
+                       room);
+        assert_string_equal(err.text, sentence);
+        assert_int_equal(bytes, 2); /* the room to bring */
+        assert_memory_equal(text + room, "....", sizeof text - room);
+    }
     assert_int_equal(sia_tokenizer_decode(t, ids, 2, text, &bytes, &err), SIA_OK);
     assert_memory_equal(text, "hi", 2);
     size_t count = 1;
