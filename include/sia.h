@@ -112,7 +112,8 @@ SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
 SIA_API const char *const *sia_scheme_list(void);
 
 /* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
- * be called again, for any range, from any thread. A bias of -infinity makes every weight at that
+ * be called again, for any range, from any thread. It must not attend or reserve, with any object: tables grow while
+ * it runs, and a call that needs more of them is refused (sia_attention_tables of another object is fine). A bias of -infinity makes every weight at that
  * distance 0; a NaN there is still passed on. See CONTRIBUTING.md for adding a scheme to the library. */
 typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
                                double *scale, double *bias);

@@ -3,6 +3,7 @@
  * The attention object: creation, its tables as they grow, and the checks of a call's arguments. */
 #include "attention/attention.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,6 @@ sia_status sia_attention_create(sia_attention **out, const char *scheme, const s
     }
     sia_scheme_name(a->scheme, a->name);
     a->kernel = sia_kernel_get();
-    pthread_mutex_init(&a->growing, NULL);
     *out = a;
     return SIA_OK;
 }
@@ -46,7 +46,6 @@ sia_status sia_attention_create(sia_attention **out, const char *scheme, const s
 void sia_attention_destroy(sia_attention *a) {
     if (!a) return;
     sia_tables_destroy(a->tables);
-    pthread_mutex_destroy(&a->growing);
     sia_free(a);
 }
 
@@ -57,30 +56,48 @@ const sia_attention_config *sia_attention_settings(const sia_attention *a) { ret
 
 enum { SHORTEST_TABLE = 1024 };
 
+/* Held while tables grow. One for all objects, so that a forked child, which has only the thread that forked, can make it
+ * free again whoever held it: nothing is left half done, for tables are seen only when they are whole. Nobody waits for
+ * it before a fork: who holds it may be in a fill that itself waits for the one who forks, as for Python's lock. */
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool held_here;
+
+static void free_in_child(void) {
+    if (!held_here) pthread_mutex_init(&growing, NULL);
+}
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, free_in_child); }
+
+/* Called with the lock held. */
+static sia_status grow(sia_attention *a, int64_t length, sia_error *err) {
+    sia_tables *longest = atomic_load(&a->tables), *grown;
+    if (longest && longest->length >= length) return SIA_OK;
+    /* At least twice the old one: all tables together take less than twice the longest. */
+    int64_t wanted = longest ? 2 * longest->length : SHORTEST_TABLE;
+    if (wanted < length) wanted = length;
+    sia_status status = sia_tables_create(&grown, a->scheme, &a->config, wanted, err);
+    if (status) return status;
+    grown->older = longest;
+    atomic_store_explicit(&a->tables, grown, memory_order_release);
+    return SIA_OK;
+}
+
 sia_status sia_attention_tables_for(const sia_attention *a, int64_t length, const sia_tables **tables,
                                     sia_error *err) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     /* The tables are a cache: growing them changes nothing that a caller can see, hence the const. */
     sia_attention *self = (sia_attention *)a;
     *tables = atomic_load_explicit(&self->tables, memory_order_acquire);
     if (*tables && (*tables)->length >= length) return SIA_OK;
-
-    sia_status status = SIA_OK;
-    pthread_mutex_lock(&self->growing);
-    sia_tables *longest = atomic_load(&self->tables);
-    if (!longest || longest->length < length) {
-        /* At least twice the old one: all tables together take less than twice the longest. */
-        int64_t wanted = longest ? 2 * longest->length : SHORTEST_TABLE;
-        if (wanted < length) wanted = length;
-        sia_tables *grown;
-        status = sia_tables_create(&grown, a->scheme, &a->config, wanted, err);
-        if (!status) {
-            grown->older = longest;
-            atomic_store_explicit(&self->tables, grown, memory_order_release);
-            longest = grown;
-        }
-    }
-    pthread_mutex_unlock(&self->growing);
-    *tables = longest;
+    if (held_here)
+        return sia_fail(err, SIA_ARGUMENT, "fill: it made a call for which tables have to grow, want none");
+    (void)pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&growing);
+    held_here = true;
+    sia_status status = grow(self, length, err);
+    held_here = false;
+    pthread_mutex_unlock(&growing);
+    *tables = atomic_load_explicit(&self->tables, memory_order_acquire);
     return status;
 }
 

@@ -4,7 +4,6 @@
 #ifndef SIA_ATTENTION_ATTENTION_H
 #define SIA_ATTENTION_ATTENTION_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
@@ -17,7 +16,6 @@ struct sia_attention {
     char name[SIA_SCHEME_NAME];
     sia_attention_config config;
     const sia_kernel *kernel;
-    pthread_mutex_t growing; /* held while tables grow */
     _Atomic(sia_tables *)
         tables; /* the longest; shorter ones live on behind it, other threads may still read them */
 };

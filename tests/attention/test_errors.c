@@ -303,6 +303,41 @@ static void tables_and_workspace(void **state) {
     sia_attention_destroy(a);
 }
 
+/* A fill that attends, while tables grow for it: said, where it would wait for itself. */
+typedef struct asking {
+    sia_attention *a;
+    sia_status status;
+    sia_error err;
+} asking;
+
+static void asking_fill(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                        double *bias) {
+    asking *asks = context;
+    fill(NULL, head, heads, first, count, scale, bias);
+    asks->status = sia_attention_forward(asks->a, (sia_span)SPAN, &good_forward, NULL, &asks->err);
+}
+
+static void fill_that_attends(void **state) {
+    (void)state;
+    sia_attention *own, *other;
+    asking asks = {0};
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+    assert_int_equal(sia_attention_create(&other, "si", &config, NULL), SIA_OK);
+    config.fill = asking_fill;
+    config.fill_context = &asks;
+    assert_int_equal(sia_attention_create(&own, "nope", &config, NULL), SIA_OK);
+    sia_attention *const asked[] = {own, other};
+    for (int i = 0; i < 2; i++) {
+        asks.a = asked[i];
+        assert_int_equal(sia_attention_reserve(own, 1024 << i, NULL),
+                         SIA_OK); /* tables of its own, each time */
+        assert_int_equal(asks.status, SIA_ARGUMENT);
+        assert_string_equal(asks.err.text, "fill: it made a call for which tables have to grow, want none");
+    }
+    sia_attention_destroy(own);
+    sia_attention_destroy(other);
+}
+
 static void names(void **state) {
     (void)state;
     static const struct {
@@ -318,12 +353,10 @@ static void names(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(creating),
-                                       cmocka_unit_test(calling_forward),
-                                       cmocka_unit_test(longest_stride),
-                                       cmocka_unit_test(calling_backward),
-                                       cmocka_unit_test(calling_the_cache),
-                                       cmocka_unit_test(tables_and_workspace),
-                                       cmocka_unit_test(names)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(creating),          cmocka_unit_test(calling_forward),
+        cmocka_unit_test(longest_stride),    cmocka_unit_test(calling_backward),
+        cmocka_unit_test(calling_the_cache), cmocka_unit_test(tables_and_workspace),
+        cmocka_unit_test(fill_that_attends), cmocka_unit_test(names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

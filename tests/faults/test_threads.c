@@ -313,6 +313,70 @@ static void test_fork(void **state) {
     free(p);
 }
 
+/* A fill that stays where it is until it is told to go on: meanwhile tables are growing. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool wait, inside;
+} slow = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void slow_fill(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                      double *bias) {
+    (void)context, (void)head, (void)heads, (void)first;
+    for (int64_t i = 0; i < count; i++) scale[i] = 1, bias[i] = 0;
+    pthread_mutex_lock(&slow.lock);
+    slow.inside = true;
+    if (slow.wait) pthread_cond_broadcast(&slow.changed); /* in the child nobody is there to hear it */
+    while (slow.wait) pthread_cond_wait(&slow.changed, &slow.lock);
+    pthread_mutex_unlock(&slow.lock);
+}
+
+static void *reserve(void *context) {
+    caller *c = context;
+    c->good = sia_attention_reserve(c->shared, LENGTH, NULL) == SIA_OK;
+    return NULL;
+}
+
+/* The thread that grows tables is not in the child, and what it held must not stay held. */
+static void test_fork_while_growing(void **state) {
+    (void)state;
+    SKIP_WITH_THREAD_SANITIZER(); /* it sees a lock that nobody opens */
+    pthread_t thread;
+    problem *p = calloc(1, sizeof *p);
+    caller grower = {0};
+    int result;
+    assert_non_null(p);
+    make_problem(p, 0, 1);
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1, .fill = slow_fill};
+    sia_attention *own;
+    OK(sia_attention_create(&own, "nope", &config, &said));
+    grower.shared = own;
+    slow.wait = true;
+    assert_int_equal(pthread_create(&thread, NULL, reserve, &grower), 0);
+    pthread_mutex_lock(&slow.lock);
+    while (!slow.inside) pthread_cond_wait(&slow.changed, &slow.lock);
+    pid_t child = fork(); /* with slow.lock, which is then the child's own too */
+    assert_true(child >= 0);
+    if (child == 0) {
+        slow.wait = false;
+        pthread_mutex_unlock(&slow.lock);
+        (void)alarm(20); /* a child that hangs is a failure, not a test that never ends */
+        bool good = sia_attention_reserve(own, LENGTH, NULL) == SIA_OK && /* the one that was growing */
+                    forward(p, LENGTH, p->out, p->lse);                   /* and one that had no tables */
+        end_child(good ? 0 : 1);
+    }
+    slow.wait = false;
+    pthread_cond_broadcast(&slow.changed);
+    pthread_mutex_unlock(&slow.lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(grower.good);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    sia_attention_destroy(own);
+    sia_attention_destroy(p->a);
+    free(p);
+}
+
 // NOLINTEND(bugprone-suspicious-memory-comparison)
 
 int main(void) {
@@ -324,6 +388,7 @@ int main(void) {
         cmocka_unit_test(test_shared_model),
         cmocka_unit_test(test_trainings),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork_while_growing),
     };
     return cmocka_run_group_tests_name("threads", tests, scratch_create, scratch_destroy);
 }
