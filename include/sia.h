@@ -208,7 +208,8 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
 
 /* out = softmax(L) v, causal.
  *
- * work: sia_attention_workspace bytes, borrowed for the call, aligned to 64; or NULL, then it is allocated.
+ * work: sia_attention_workspace bytes, borrowed for the call, at an address that is a multiple of 64 (another one is
+ * refused); or NULL, then it is allocated.
  *
  * A query that sees no key has out = 0, lse = -infinity, entropy = 0, mass = 0. A NaN or an infinity in q
  * stays in its row; one in k or v reaches the queries that see that key, and no others. A logit of -infinity

@@ -202,3 +202,8 @@ sia_status sia_logn_check(const sia_attention *a, const char *name, const float 
                         a->name);
     return sia_fail(err, SIA_ARGUMENT, "%s: given, but scheme %s has no logn", name, a->name);
 }
+
+sia_status sia_work_check(const void *work, sia_error *err) {
+    if ((uintptr_t)work % SIA_ALIGN == 0) return SIA_OK;
+    return sia_fail(err, SIA_ARGUMENT, "work %p: want an address that is a multiple of %d", work, SIA_ALIGN);
+}

@@ -34,6 +34,9 @@ sia_status sia_stride_check(const char *name, int64_t *stride, int64_t dense, si
 sia_status sia_array_check(const char *name, const void *array, sia_error *err);
 sia_status sia_logn_check(const sia_attention *a, const char *name, const float *s, sia_error *err);
 
+/* A workspace that is lent, NULL when there is none: kernels read whole lines of it. */
+sia_status sia_work_check(const void *work, sia_error *err);
+
 /* The factors of the row slot for `rows` positions from `position` on; NULL when all are 1. */
 const float *sia_row_factors(const sia_attention *a, const sia_tables *t, const float *logn, int head,
                              int64_t position, int64_t rows, float *room);

@@ -321,6 +321,7 @@ sia_status sia_attention_backward(const sia_attention *a, sia_span span, const s
     backward b = {.a = a, .span = span, .io = *io};
     int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;
     status = check(&b, err);
+    if (!status) status = sia_work_check(work, err);
     if (!status) status = sia_attention_tables_for(a, q_end > k_end ? q_end : k_end, &b.tables, err);
     if (status) return status;
 

@@ -187,6 +187,7 @@ sia_status sia_attention_forward(const sia_attention *a, sia_span span, const si
     forward f = {.a = a, .span = span, .io = *io};
     int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;
     status = check(&f, err);
+    if (!status) status = sia_work_check(work, err);
     if (!status) status = sia_attention_tables_for(a, q_end > k_end ? q_end : k_end, &f.tables, err);
     if (status) return status;
 

@@ -303,6 +303,36 @@ static void tables_and_workspace(void **state) {
     sia_attention_destroy(a);
 }
 
+/* One that begins anywhere but at a line is refused before anything is written. */
+static void workspace_between_lines(void **state) {
+    (void)state;
+    sia_attention *a;
+    sia_error err;
+    char sentence[100];
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
+    size_t forward = sia_attention_workspace(a, (sia_span)SPAN, SIA_PASS_FORWARD);
+    size_t backward = sia_attention_workspace(a, (sia_span)SPAN, SIA_PASS_BACKWARD);
+    char *work = aligned_alloc(64, (forward > backward ? forward : backward) + 64);
+    assert_non_null(work);
+    static const int offsets[] = {0, 1, 4, 32, 63, 64};
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        char *from = work + offsets[i];
+        sia_status wanted = offsets[i] % 64 ? SIA_ARGUMENT : SIA_OK;
+        (void)snprintf(sentence, sizeof sentence, "work %p: want an address that is a multiple of 64",
+                       (void *)from);
+        err.text[0] = 0;
+        for (int j = 0; j < SIZE; j++) y[j] = 42;
+        assert_int_equal(sia_attention_forward(a, (sia_span)SPAN, &good_forward, from, &err), wanted);
+        assert_string_equal(err.text, wanted ? sentence : "");
+        assert_true((y[0] == 42) == (wanted != SIA_OK));
+        assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, &good_backward, from, &err), wanted);
+        assert_string_equal(err.text, wanted ? sentence : "");
+    }
+    free(work);
+    sia_attention_destroy(a);
+}
+
 /* A fill that attends, while tables grow for it: said, where it would wait for itself. */
 typedef struct asking {
     sia_attention *a;
@@ -353,10 +383,14 @@ static void names(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creating),          cmocka_unit_test(calling_forward),
-        cmocka_unit_test(longest_stride),    cmocka_unit_test(calling_backward),
-        cmocka_unit_test(calling_the_cache), cmocka_unit_test(tables_and_workspace),
-        cmocka_unit_test(fill_that_attends), cmocka_unit_test(names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(creating),
+                                       cmocka_unit_test(calling_forward),
+                                       cmocka_unit_test(longest_stride),
+                                       cmocka_unit_test(calling_backward),
+                                       cmocka_unit_test(calling_the_cache),
+                                       cmocka_unit_test(tables_and_workspace),
+                                       cmocka_unit_test(workspace_between_lines),
+                                       cmocka_unit_test(fill_that_attends),
+                                       cmocka_unit_test(names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
