@@ -190,6 +190,10 @@ sia_status sia_stride_check(const char *name, int64_t *stride, int64_t dense, si
                     name, (long long)*stride, (long long)dense);
 }
 
+sia_status sia_io_check(const void *io, sia_error *err) {
+    return io ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "io: NULL, want the struct of the call's arrays");
+}
+
 sia_status sia_array_check(const char *name, const void *array, sia_error *err) {
     return array ? SIA_OK : sia_fail(err, SIA_ARGUMENT, "%s: NULL, want an array", name);
 }

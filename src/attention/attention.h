@@ -30,7 +30,8 @@ sia_status sia_span_check(const sia_attention *a, sia_span *span, sia_error *err
 /* *stride = dense when 0; else checked to hold a row. */
 sia_status sia_stride_check(const char *name, int64_t *stride, int64_t dense, sia_error *err);
 
-/* A NULL where an array is needed, s without logn, logn without s. */
+/* A NULL where the struct of a call or an array is needed, s without logn, logn without s. */
+sia_status sia_io_check(const void *io, sia_error *err);
 sia_status sia_array_check(const char *name, const void *array, sia_error *err);
 sia_status sia_logn_check(const sia_attention *a, const char *name, const float *s, sia_error *err);
 

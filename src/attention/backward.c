@@ -316,7 +316,7 @@ size_t sia_backward_workspace(const sia_attention *a, sia_span span) {
 sia_status sia_attention_backward(const sia_attention *a, sia_span span, const sia_backward *io, void *work,
                                   sia_error *err) {
     sia_status status = sia_span_check(a, &span, err);
-    if (!status) status = sia_array_check("io", io, err);
+    if (!status) status = sia_io_check(io, err);
     if (status) return status;
     backward b = {.a = a, .span = span, .io = *io};
     int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;

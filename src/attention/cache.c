@@ -358,6 +358,9 @@ static sia_status attend_many(attend *t, sia_error *err) {
 sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out,
                             float *lse, sia_error *err) {
     if (!c) return sia_fail(err, SIA_ARGUMENT, "cache: NULL");
+    if (c->length == 0)
+        return sia_fail(err, SIA_ARGUMENT, "n %lld: the cache is empty, want positions appended before",
+                        (long long)n);
     if (n < 1 || n > c->length)
         return sia_fail(err, SIA_ARGUMENT, "n %lld: want 1 to %lld, the length of the cache", (long long)n,
                         (long long)c->length);

@@ -182,7 +182,7 @@ size_t sia_forward_workspace(const sia_attention *a, sia_span span) {
 sia_status sia_attention_forward(const sia_attention *a, sia_span span, const sia_forward *io, void *work,
                                  sia_error *err) {
     sia_status status = sia_span_check(a, &span, err);
-    if (!status) status = sia_array_check("io", io, err);
+    if (!status) status = sia_io_check(io, err);
     if (status) return status;
     forward f = {.a = a, .span = span, .io = *io};
     int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;

@@ -298,7 +298,7 @@ static sia_status check_call(const sia_ring *r, int64_t batch, const void *io, s
     if (batch < 1 || batch > r->batch)
         return sia_fail(err, SIA_ARGUMENT, "batch %lld: want 1 to %lld, as planned", (long long)batch,
                         (long long)r->batch);
-    return sia_array_check("io", io, err);
+    return sia_io_check(io, err);
 }
 
 static sia_status check_dense(const char *name, int64_t stride, int64_t row, sia_error *err) {

@@ -71,8 +71,21 @@ static sia_status unknown_word(const char *name, const char *at, size_t length, 
                                  : i < WORDS - 1 ? ", "
                                                  : " or ",
                                  words[i].name);
+    if (!*name) return sia_fail(err, SIA_SCHEME, "scheme: empty; want %s, joined by '+'", list);
+    if (!length)
+        return sia_fail(err, SIA_SCHEME, "scheme %.64s: no word at one end of '+'; want %s", name, list);
     return sia_fail(err, SIA_SCHEME, "scheme %.64s: unknown word '%.*s'; want %s, joined by '+'", name,
                     (int)(length < 32 ? length : 32), at, list);
+}
+
+/* ntk after rope is one scheme, and rope after ntk would read as if it took ntk away: the name is said. */
+static sia_status two_words(const char *name, const struct word *before, const struct word *word,
+                            sia_error *err) {
+    char hint[48] = "";
+    if (is_rope_extension(before) && word->value == SIA_ROTARY_ROPE)
+        (void)snprintf(hint, sizeof hint, "; want rope+%s", before->name);
+    return sia_fail(err, SIA_SCHEME, "scheme %.64s: '%s' and '%s' both fill the %s slot%s", name,
+                    before->name, word->name, slot_names[word->slot], hint);
 }
 
 sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err) {
@@ -87,8 +100,7 @@ sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err
         if (before == word)
             return sia_fail(err, SIA_SCHEME, "scheme %.64s: '%s' stands twice", name, word->name);
         if (before && !(is_rope_extension(word) && before->value == SIA_ROTARY_ROPE))
-            return sia_fail(err, SIA_SCHEME, "scheme %.64s: '%s' and '%s' both fill the %s slot", name,
-                            before->name, word->name, slot_names[word->slot]);
+            return two_words(name, before, word, err);
         slots[word->slot] = word;
         at += length;
         if (!*at) break;

@@ -201,6 +201,12 @@ static void calling_forward(void **state) {
     sia_error err;
     assert_int_equal(sia_attention_forward(NULL, (sia_span)SPAN, &good_forward, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "attention: NULL");
+    sia_attention *a;
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
+    assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
+    assert_int_equal(sia_attention_forward(a, (sia_span)SPAN, NULL, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "io: NULL, want the struct of the call's arrays");
+    sia_attention_destroy(a);
 }
 
 /* The longest stride that is taken: one row never gets to the next. */
@@ -262,7 +268,7 @@ static void calling_the_cache(void **state) {
     assert_int_equal(sia_cache_create(&c, NULL, SIA_F32, &err), SIA_ARGUMENT);
     assert_int_equal(sia_cache_create(&c, a, SIA_F32, &err), SIA_OK);
     assert_int_equal(sia_cache_attend(c, 1, x, NULL, y, NULL, &err), SIA_ARGUMENT);
-    assert_string_equal(err.text, "n 1: want 1 to 0, the length of the cache");
+    assert_string_equal(err.text, "n 1: the cache is empty, want positions appended before");
     assert_int_equal(sia_cache_append(c, 0, x, x, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "n 0: want 1 to 1073741824");
     assert_int_equal(sia_cache_append(c, 2, NULL, x, &err), SIA_ARGUMENT);
@@ -270,6 +276,7 @@ static void calling_the_cache(void **state) {
     assert_int_equal(sia_cache_length(c), 0);
     assert_int_equal(sia_cache_append(c, 2, x, x, &err), SIA_OK);
     assert_int_equal(sia_cache_attend(c, 3, x, NULL, y, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "n 3: want 1 to 2, the length of the cache");
     assert_int_equal(sia_cache_attend(c, 1, x, s, y, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "logn: given, but scheme si+nope has no logn");
     assert_int_equal(sia_cache_truncate(c, 3, &err), SIA_ARGUMENT);

@@ -38,9 +38,11 @@ static const struct {
     {"si+nope", "si+nope", NULL},
     {"sharp+prope", "sharp+prope", NULL},
     {"logn+si+prope", "logn+si+prope", NULL},
-    {"", NULL, "unknown word ''"},
-    {"si+", NULL, "unknown word ''"},
-    {"+si", NULL, "unknown word ''"},
+    {"", NULL, "scheme: empty; want nope, rope, prope, "},
+    {"+", NULL, "scheme +: no word at one end of '+'; want nope, "},
+    {"si+", NULL, "scheme si+: no word at one end of '+'; want nope, "},
+    {"+si", NULL, "scheme +si: no word at one end of '+'; want nope, "},
+    {"si++prope", NULL, "scheme si++prope: no word at one end of '+'; want nope, "},
     {"pope", NULL, "scheme pope: unknown word 'pope'; want nope, rope, prope, "},
     {"SI", NULL, "unknown word 'SI'"},
     {"si+si", NULL, "'si' stands twice"},
@@ -50,6 +52,8 @@ static const struct {
     {"nope+rope", NULL, "both fill the rotary slot"},
     {"prope+ntk", NULL, "both fill the rotary slot"},
     {"ntk+yarn", NULL, "both fill the rotary slot"},
+    {"ntk+rope", NULL, "scheme ntk+rope: 'ntk' and 'rope' both fill the rotary slot; want rope+ntk"},
+    {"logn+yarn+rope", NULL, "'yarn' and 'rope' both fill the rotary slot; want rope+yarn"},
     {"rope\033[31m", NULL, "?[31m"}, /* no escape sequence gets through */
 };
 

@@ -385,7 +385,7 @@ static void refused_forwards(void **state) {
     assert_int_equal(sia_ring_forward(NULL, 1, &(sia_forward){GOOD}, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "ring: NULL");
     assert_int_equal(sia_ring_forward(ring, 1, NULL, &err), SIA_ARGUMENT);
-    assert_string_equal(err.text, "io: NULL, want an array");
+    assert_string_equal(err.text, "io: NULL, want the struct of the call's arrays");
     assert_int_equal(sia_ring_forward(ring, 1, NULL, NULL), SIA_ARGUMENT);
     sia_ring_destroy(ring);
     destroy(&p);
