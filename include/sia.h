@@ -113,8 +113,9 @@ SIA_API const char *const *sia_scheme_list(void);
 
 /* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
  * be called again, for any range, from any thread. It must not attend or reserve, with any object: tables grow while
- * it runs, and a call that needs more of them is refused (sia_attention_tables of another object is fine). A bias of -infinity makes every weight at that
- * distance 0; a NaN there is still passed on. See CONTRIBUTING.md for adding a scheme to the library. */
+ * it runs, and a call that needs more of them is refused (sia_attention_tables of another object is fine). A bias of
+ * -infinity makes every weight at that distance 0; a NaN there is still passed on. See CONTRIBUTING.md for adding a
+ * scheme to the library. */
 typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
                                double *scale, double *bias);
 
@@ -132,7 +133,7 @@ typedef struct sia_attention_config {
     int head_dim; /* a multiple of 8, 8 .. 256 */
     int threads;  /* [all processors] */
     int64_t train_len;       /* [4096] for ntk and yarn */
-    int64_t eval_len;        /* [train_len] for ntk and yarn: the longest length to be used */
+    int64_t eval_len;        /* [train_len] for ntk and yarn: the longest length to be used; see below */
     double tau;              /* [10] si: the length scale */
     double alpha, beta;      /* [sqrt(e)] si: alpha ln alpha <= beta <= 100 alpha */
     double sharp;            /* [2] sharp: the constant */
@@ -144,6 +145,9 @@ typedef struct sia_attention_config {
     void *fill_context;
 } sia_attention_config;
 
+/* ntk and yarn have one set of frequencies, that of eval_len: with the default it is rope's. A call with positions
+ * beyond eval_len is not refused, for text may be written on without a known end: it is computed with the same
+ * frequencies, which are those of a shorter text. Give the longest length that there will be. */
 typedef struct sia_attention sia_attention;
 
 SIA_API sia_status sia_attention_create(sia_attention **a, const char *scheme,
@@ -520,7 +524,8 @@ SIA_API const sia_model_config *sia_model_settings(const sia_model *m);
 
 /* From now on attention is computed by this scheme, for texts of up to eval_len tokens: NTK and YaRN for a
  * model that was trained with rope. A scheme that asks for other weights than the model has is refused, and
- * so is any while a session of the model is open. */
+ * so is any while a session of the model is open. A longer text is not refused, but has the frequencies of one of
+ * eval_len tokens (as in sia_attention_config; 0: of train_len, as has a model that is new or was just opened). */
 SIA_API sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_len, sia_error *err);
 
 /* Its tensors, in a fixed order: a vector has rows = 1. Values may be changed between calls. */

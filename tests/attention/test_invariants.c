@@ -554,6 +554,25 @@ static void fork_after_use(void **state) {
     problem_destroy(&p);
 }
 
+/* Positions beyond eval_len are not refused, and turn at the frequencies of eval_len: those of rope with another base. */
+static void beyond_eval_len(void **state) {
+    (void)state;
+    enum { DIM = 16 };
+    const shape shapes[] = {{1, 1, DIM, {.q_len = 200, .k_len = 200}},
+                            {1, 1, DIM, {.q_len = 3, .k_len = 5, .q_pos = 1000, .k_pos = 998}}};
+    for (int i = 0; i < 2; i++) {
+        sia_attention_config ntk = {.threads = 1, .train_len = 32, .eval_len = 64};
+        sia_attention_config rope = {.threads = 1, .rotary_base = 10000 * pow(2, (double)DIM / (DIM - 2))};
+        problem p = problem_create("rope+ntk", shapes[i], &ntk, 40, 1);
+        problem same = problem_create("rope", shapes[i], &rope, 40, 1);
+        problem_forward(&p);
+        problem_forward(&same);
+        same_floats(&p.out, &same.out);
+        problem_destroy(&p);
+        problem_destroy(&same);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_same_bits),
@@ -565,6 +584,7 @@ int main(void) {
         cmocka_unit_test(extremes),
         cmocka_unit_test(strides),
         cmocka_unit_test(borrowed_workspace),
+        cmocka_unit_test(beyond_eval_len),
         cmocka_unit_test(backward_alone),
         cmocka_unit_test(lengths_of_chunks),
         cmocka_unit_test(ends_of_tables),
