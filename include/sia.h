@@ -14,8 +14,12 @@
  * The library never prints and never ends the process. A call that can fail returns a status, and puts one
  * sentence for a person into the caller's sia_error (which may be NULL, and is left as it is on success).
  *
+ * An object that a call is given is not NULL. Calls with a status refuse it with a sentence; destroy and close take it;
+ * those that only tell something, such as sia_cache_length, do not look.
+ *
  * Threads: an attention object may be used by several threads at once; a cache or a ring by one thread at a
- * time. */
+ * time. The process has one set of helping threads: of calls that run at once, the first has them, and the others
+ * are done by their callers' threads alone. */
 #ifndef SIA_H
 #define SIA_H
 
