@@ -130,20 +130,20 @@ typedef enum sia_pairs {
     SIA_PAIRS_ADJACENT, /* pair i is (x[2i], x[2i+1]): the RoFormer paper, llama2.c */
 } sia_pairs;
 
-/* A field that is 0 takes the default in brackets. */
+/* A field that is 0 takes the default in brackets. Reals are 1e-9 .. 1e15, lengths 1 .. SIA_MAX_POSITION. */
 typedef struct sia_attention_config {
-    int heads;    /* query heads */
+    int heads;    /* query heads, 1 .. 4096 */
     int kv_heads; /* [heads] heads is a multiple of it; query head h reads key head h / (heads/kv_heads) */
     int head_dim; /* a multiple of 8, 8 .. 256 */
-    int threads;  /* [all processors] */
-    int64_t train_len;       /* [4096] for ntk and yarn */
+    int threads;  /* [all processors] 1 .. 1024 */
+    int64_t train_len;       /* [4096] for ntk, yarn and the default of prope_base */
     int64_t eval_len;        /* [train_len] for ntk and yarn: the longest length to be used; see below */
     double tau;              /* [10] si: the length scale */
     double alpha, beta;      /* [sqrt(e)] si: alpha ln alpha <= beta <= 100 alpha */
     double sharp;            /* [2] sharp: the constant */
     double rotary_base;      /* [10000] rope, ntk, yarn */
     double prope_base;       /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
-    double prope_share;      /* [0.5] prope: the share p of the pairs that turn */
+    double prope_share;      /* [0.5] prope: the share p of the pairs that turn, at most 1 */
     sia_pairs pairs;         /* [halves] */
     sia_distance_fill *fill; /* [none] a distance slot of your own, with a scheme whose own one is empty */
     void *fill_context;
@@ -166,18 +166,21 @@ SIA_API const sia_attention_config *sia_attention_settings(const sia_attention *
 SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_t count, float *scale,
                                         float *bias, sia_error *err);
 
-/* Tables have a row for every position up to the last one of a call (not for its distances alone), for each head where
- * heads differ: si and rope take some 8 bytes a position, ALiBi 8 for each head. They grow when a call needs it, while
- * others that need more wait. This makes them grow now, so that no later call up to this length that is lent its
- * workspace allocates; but the first call with several threads starts them. */
+/* Tables have a row for every position up to the last one of a call (not for its distances alone): 8 bytes a position,
+ * with ALiBi or a slot of your own 8 for each head; 4 more with logn, at most head_dim/64 more with a rotary slot. They
+ * grow when a call needs it, to twice what they were or more, while others that need more wait; shorter ones are kept,
+ * for a call may be reading them: all together up to four times that. This makes them grow now. As the first call of an
+ * object it makes them as long as this (1024 at least), and no more. Forward and backward passes up to this length that
+ * are lent their workspace then allocate nothing, but for the first one with several threads, which starts them; calls
+ * of a cache, which have memory of their own, may allocate. */
 SIA_API sia_status sia_attention_reserve(const sia_attention *a, int64_t length, sia_error *err);
 
 /* Which queries meet which keys: query i stands at position q_pos + i, key j at k_pos + j, and i sees j when
  * q_pos + i >= k_pos + j. A whole sequence has q_pos = k_pos = 0; a chunk of a long prompt, q_pos > 0. */
 typedef struct sia_span {
-    int64_t batch;        /* [1] */
+    int64_t batch;        /* [1] batch times the longer of q_len and k_len is at most 2^36 */
     int64_t q_len, k_len; /* at least 1 */
-    int64_t q_pos, k_pos;
+    int64_t q_pos, k_pos; /* q_pos + q_len and k_pos + k_len are at most SIA_MAX_POSITION */
 } sia_span;
 
 /* Distances are counted in int32. */
@@ -261,16 +264,18 @@ SIA_API sia_status sia_cache_create(sia_cache **c, const sia_attention *a, sia_t
 SIA_API void sia_cache_destroy(sia_cache *c); /* NULL is fine */
 
 /* k, v [n, kv_heads, head_dim] join at positions sia_cache_length(c) and following. The cache grows by
- * chunks; what is in it never moves. On failure nothing was appended. */
+ * chunks, each as large as all before it, but of at most 4096 positions; what is in it never moves. On failure nothing
+ * was appended. */
 SIA_API sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err);
 
 /* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its
- * own. logn [heads] for schemes with logn; lse [n, heads] or NULL. */
+ * own. logn [heads] for schemes with logn; lse [n, heads] or NULL. Takes memory: for few queries some that is kept and
+ * grows with the cache, for many some of the call's for each thread. */
 SIA_API sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out,
                                     float *lse, sia_error *err);
 
 SIA_API int64_t sia_cache_length(const sia_cache *c);
-SIA_API size_t sia_cache_bytes(const sia_cache *c); /* memory that its chunks hold */
+SIA_API size_t sia_cache_bytes(const sia_cache *c); /* of its chunks, not what attending takes */
 
 /* Forgets all positions from length on, keeping the memory: for another try from the same prompt. */
 SIA_API sia_status sia_cache_truncate(sia_cache *c, int64_t length, sia_error *err);
@@ -658,7 +663,7 @@ SIA_API sia_ring_part sia_ring_part_of(int64_t length, int ranks, int rank);
 
 /* The same on all ranks. A field that is 0 takes the default in brackets. */
 typedef struct sia_ring_plan {
-    int64_t batch;  /* sequences in a call, at most */
+    int64_t batch;  /* sequences in a call, at most; batch times length is at most SIA_MAX_POSITION */
     int64_t length; /* positions of a sequence on all ranks together, at least 2 of them for each rank */
     int backward;   /* not 0: both passes; 0: sia_ring_backward is refused */
     int64_t slice;  /* [2048] positions of a chunk that go round at a time, at most: fewer take less memory */
