@@ -35,6 +35,10 @@ sia_status sia_io_check(const void *io, sia_error *err);
 sia_status sia_array_check(const char *name, const void *array, sia_error *err);
 sia_status sia_logn_check(const sia_attention *a, const char *name, const float *s, sia_error *err);
 
+/* All that a call of a pass gives; strides that are 0 become those of dense rows. */
+sia_status sia_forward_check(const sia_attention *a, sia_forward *io, sia_error *err);
+sia_status sia_backward_check(const sia_attention *a, sia_backward *io, sia_error *err);
+
 /* A workspace that is lent, NULL when there is none: kernels read whole lines of it. */
 sia_status sia_work_check(const void *work, sia_error *err);
 

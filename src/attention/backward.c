@@ -287,9 +287,8 @@ static void task(void *context, sia_task_group *state, int64_t group, int64_t nu
 /* ------------------------------------------------------------------------------------------------ the call
  */
 
-static sia_status check(backward *b, sia_error *err) {
-    const sia_attention_config *c = &b->a->config;
-    const sia_backward *io = &b->io;
+sia_status sia_backward_check(const sia_attention *a, sia_backward *io, sia_error *err) {
+    const sia_attention_config *c = &a->config;
     const struct {
         const char *name;
         const void *array;
@@ -299,13 +298,13 @@ static sia_status check(backward *b, sia_error *err) {
     sia_status status = SIA_OK;
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays && !status; i++)
         status = sia_array_check(arrays[i].name, arrays[i].array, err);
-    if (!status) status = sia_logn_check(b->a, "logn", io->logn, err);
-    if (!status) status = sia_logn_check(b->a, "d_logn", io->d_logn, err);
+    if (!status) status = sia_logn_check(a, "logn", io->logn, err);
+    if (!status) status = sia_logn_check(a, "d_logn", io->d_logn, err);
     int64_t q_row = (int64_t)c->heads * c->head_dim, k_row = (int64_t)c->kv_heads * c->head_dim;
-    if (!status) status = sia_stride_check("q_stride", &b->io.q_stride, q_row, err);
-    if (!status) status = sia_stride_check("k_stride", &b->io.k_stride, k_row, err);
-    if (!status) status = sia_stride_check("v_stride", &b->io.v_stride, k_row, err);
-    if (!status) status = sia_stride_check("out_stride", &b->io.out_stride, q_row, err);
+    if (!status) status = sia_stride_check("q_stride", &io->q_stride, q_row, err);
+    if (!status) status = sia_stride_check("k_stride", &io->k_stride, k_row, err);
+    if (!status) status = sia_stride_check("v_stride", &io->v_stride, k_row, err);
+    if (!status) status = sia_stride_check("out_stride", &io->out_stride, q_row, err);
     return status;
 }
 
@@ -320,7 +319,7 @@ sia_status sia_attention_backward(const sia_attention *a, sia_span span, const s
     if (status) return status;
     backward b = {.a = a, .span = span, .io = *io};
     int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;
-    status = check(&b, err);
+    status = sia_backward_check(a, &b.io, err);
     if (!status) status = sia_work_check(work, err);
     if (!status) status = sia_attention_tables_for(a, q_end > k_end ? q_end : k_end, &b.tables, err);
     if (status) return status;

@@ -160,18 +160,18 @@ static void task(void *context, sia_task_group *state, int64_t group, int64_t nu
     attend(f, group, room, head, f->q_blocks - 1 - part / share, worker);
 }
 
-static sia_status check(forward *f, sia_error *err) {
-    const sia_attention_config *c = &f->a->config;
+sia_status sia_forward_check(const sia_attention *a, sia_forward *io, sia_error *err) {
+    const sia_attention_config *c = &a->config;
     int64_t q_row = (int64_t)c->heads * c->head_dim, k_row = (int64_t)c->kv_heads * c->head_dim;
-    sia_status status = sia_array_check("q", f->io.q, err);
-    if (!status) status = sia_array_check("k", f->io.k, err);
-    if (!status) status = sia_array_check("v", f->io.v, err);
-    if (!status) status = sia_array_check("out", f->io.out, err);
-    if (!status) status = sia_logn_check(f->a, "logn", f->io.logn, err);
-    if (!status) status = sia_stride_check("q_stride", &f->io.q_stride, q_row, err);
-    if (!status) status = sia_stride_check("k_stride", &f->io.k_stride, k_row, err);
-    if (!status) status = sia_stride_check("v_stride", &f->io.v_stride, k_row, err);
-    if (!status) status = sia_stride_check("out_stride", &f->io.out_stride, q_row, err);
+    sia_status status = sia_array_check("q", io->q, err);
+    if (!status) status = sia_array_check("k", io->k, err);
+    if (!status) status = sia_array_check("v", io->v, err);
+    if (!status) status = sia_array_check("out", io->out, err);
+    if (!status) status = sia_logn_check(a, "logn", io->logn, err);
+    if (!status) status = sia_stride_check("q_stride", &io->q_stride, q_row, err);
+    if (!status) status = sia_stride_check("k_stride", &io->k_stride, k_row, err);
+    if (!status) status = sia_stride_check("v_stride", &io->v_stride, k_row, err);
+    if (!status) status = sia_stride_check("out_stride", &io->out_stride, q_row, err);
     return status;
 }
 
@@ -186,7 +186,7 @@ sia_status sia_attention_forward(const sia_attention *a, sia_span span, const si
     if (status) return status;
     forward f = {.a = a, .span = span, .io = *io};
     int64_t q_end = span.q_pos + span.q_len, k_end = span.k_pos + span.k_len;
-    status = check(&f, err);
+    status = sia_forward_check(a, &f.io, err);
     if (!status) status = sia_work_check(work, err);
     if (!status) status = sia_attention_tables_for(a, q_end > k_end ? q_end : k_end, &f.tables, err);
     if (status) return status;

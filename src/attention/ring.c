@@ -301,10 +301,21 @@ static sia_status check_call(const sia_ring *r, int64_t batch, const void *io, s
     return sia_io_check(io, err);
 }
 
-static sia_status check_dense(const char *name, int64_t stride, int64_t row, sia_error *err) {
-    if (stride == 0 || stride == row) return SIA_OK;
-    return sia_fail(err, SIA_ARGUMENT, "%s %lld: a ring wants dense arrays, %lld or 0", name,
-                    (long long)stride, (long long)row);
+/* Rows of q and out, rows of k and v: what goes from rank to rank is one piece. */
+static sia_status check_dense(const sia_ring *r, int64_t q, int64_t k, int64_t v, int64_t out,
+                              sia_error *err) {
+    const struct {
+        const char *name;
+        int64_t stride, row;
+    } all[] = {{"q_stride", q, r->q_row},
+               {"k_stride", k, r->k_row},
+               {"v_stride", v, r->k_row},
+               {"out_stride", out, r->q_row}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].stride != all[i].row)
+            return sia_fail(err, SIA_ARGUMENT, "%s %lld: a ring wants dense arrays, %lld or 0", all[i].name,
+                            (long long)all[i].stride, (long long)all[i].row);
+    return SIA_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ pairs */
@@ -329,29 +340,38 @@ static bool pair_of(const sia_ring *r, const sia_ring_part *queries, const sia_r
 
 typedef sia_status each_pair(sia_ring *r, void *context, const pair *p, block keys, sia_error *err);
 
+/* The keys of rank `origin` are here, while others move: `run` is called with every pair of them and this rank's queries. */
+typedef struct visit {
+    const turn *t;
+    int origin;
+    block keys;
+    passage *under_way;
+    each_pair *run;
+    void *context;
+} visit;
+
 /* The pairs of one slice of queries of sequence t->first + s. */
-static sia_status over_keys(sia_ring *r, const turn *t, int64_t s, int64_t q_slice, int origin, block keys,
-                            passage *under_way, each_pair *run, void *context, sia_error *err) {
-    sia_ring_part q_part = slice_of(r, sia_comm_rank(r->c), q_slice), k_part = slice_of(r, origin, t->slice);
+static sia_status over_keys(sia_ring *r, const visit *v, int64_t s, int64_t q_slice, sia_error *err) {
+    sia_ring_part q_part = slice_of(r, sia_comm_rank(r->c), q_slice),
+                  k_part = slice_of(r, v->origin, v->t->slice);
     sia_status status = SIA_OK;
     for (int i = 0; !status && i < 2; i++)
         for (int j = 0; !status && j < 2; j++) {
             pair p;
             if (!pair_of(r, &q_part, &k_part, i, j, &p)) continue;
-            p.q_at += (t->first + s) * r->n;
+            p.q_at += (v->t->first + s) * r->n;
             p.k_at += s * (k_part.count[0] + k_part.count[1]);
-            status = run(r, context, &p, keys, err);
-            if (!status) status = move_on(r, under_way, err);
+            status = v->run(r, v->context, &p, v->keys, err);
+            if (!status) status = move_on(r, v->under_way, err);
         }
     return status;
 }
 
-static sia_status over_pairs(sia_ring *r, const turn *t, int origin, block keys, passage *under_way,
-                             each_pair *run, void *context, sia_error *err) {
+static sia_status over_pairs(sia_ring *r, const visit *v, sia_error *err) {
     sia_status status = SIA_OK;
-    for (int64_t s = 0; !status && s < t->count; s++)
+    for (int64_t s = 0; !status && s < v->t->count; s++)
         for (int64_t q_slice = 0; !status && q_slice < r->slices; q_slice++)
-            status = over_keys(r, t, s, q_slice, origin, keys, under_way, run, context, err);
+            status = over_keys(r, v, s, q_slice, err);
     return status;
 }
 
@@ -439,9 +459,8 @@ static sia_status forward_turn(sia_ring *r, const turn *t, const void *context, 
     for (int step = 0; !status && step < size; step++) {
         passage under_way = {0};
         status = start_keys(r, t, step, &under_way, err);
-        if (!status)
-            status =
-                over_pairs(r, t, rank - step, r->room[step % 2], &under_way, forward_pair, (void *)call, err);
+        visit v = {t, rank - step, r->room[step % 2], &under_way, forward_pair, (void *)call};
+        if (!status) status = over_pairs(r, &v, err);
         if (!status) status = wait_both(r, under_way.in, err);
         if (!status) status = wait_both(r, under_way.out, err);
     }
@@ -449,20 +468,13 @@ static sia_status forward_turn(sia_ring *r, const turn *t, const void *context, 
 }
 
 static sia_status check_forward(const sia_ring *r, const sia_forward *io, sia_error *err) {
-    sia_status status = check_dense("q_stride", io->q_stride, r->q_row, err);
-    if (!status) status = check_dense("k_stride", io->k_stride, r->k_row, err);
-    if (!status) status = check_dense("v_stride", io->v_stride, r->k_row, err);
-    if (!status) status = check_dense("out_stride", io->out_stride, r->q_row, err);
-    if (!status) status = sia_array_check("q", io->q, err);
-    if (!status) status = sia_array_check("k", io->k, err);
-    if (!status) status = sia_array_check("v", io->v, err);
-    if (!status) status = sia_array_check("out", io->out, err);
-    if (!status) status = sia_logn_check(r->attention, "logn", io->logn, err);
-    if (status) return status;
-    if (io->entropy || io->mass)
-        return sia_fail(err, SIA_ARGUMENT, "%s: given, but a ring has no statistics",
-                        io->entropy ? "entropy" : "mass");
-    return SIA_OK;
+    sia_forward full = *io;
+    sia_status status = sia_forward_check(r->attention, &full, err);
+    if (!status) status = check_dense(r, full.q_stride, full.k_stride, full.v_stride, full.out_stride, err);
+    if (!status && (io->entropy || io->mass))
+        status = sia_fail(err, SIA_ARGUMENT, "%s: given, but a ring has no statistics",
+                          io->entropy ? "entropy" : "mass");
+    return status;
 }
 
 sia_status sia_ring_forward(sia_ring *r, int64_t batch, const sia_forward *io, sia_error *err) {
@@ -536,8 +548,8 @@ static sia_status backward_step(sia_ring *r, const turn *t, const sia_backward *
     sia_status status = start_keys(r, t, step, &under_way, err);
     memset(r->share.a, 0, block_bytes(r, t, origin));
     memset(r->share.b, 0, block_bytes(r, t, origin));
-    if (!status)
-        status = over_pairs(r, t, origin, r->room[step % 2], &under_way, backward_pair, (void *)io, err);
+    visit v = {t, origin, r->room[step % 2], &under_way, backward_pair, (void *)io};
+    if (!status) status = over_pairs(r, &v, err);
     if (!status) status = pass_sums(r, t, step, sums, err);
     if (!status) status = wait_both(r, under_way.in, err);
     return status ? status : wait_both(r, under_way.out, err);
@@ -561,21 +573,11 @@ static sia_status backward_turn(sia_ring *r, const turn *t, const void *context,
 }
 
 static sia_status check_backward(const sia_ring *r, const sia_backward *io, sia_error *err) {
+    sia_backward full = *io;
     if (!r->backward) return sia_fail(err, SIA_ARGUMENT, "ring: its plan has no backward pass");
-    sia_status status = check_dense("q_stride", io->q_stride, r->q_row, err);
-    if (!status) status = check_dense("k_stride", io->k_stride, r->k_row, err);
-    if (!status) status = check_dense("v_stride", io->v_stride, r->k_row, err);
-    if (!status) status = check_dense("out_stride", io->out_stride, r->q_row, err);
-    const struct {
-        const char *name;
-        const void *array;
-    } wanted[] = {{"q", io->q},     {"k", io->k},     {"v", io->v},
-                  {"out", io->out}, {"lse", io->lse}, {"d_out", io->d_out},
-                  {"d_q", io->d_q}, {"d_k", io->d_k}, {"d_v", io->d_v}};
-    for (size_t i = 0; !status && i < sizeof wanted / sizeof *wanted; i++)
-        status = sia_array_check(wanted[i].name, wanted[i].array, err);
-    if (!status) status = sia_logn_check(r->attention, "logn", io->logn, err);
-    return status ? status : sia_logn_check(r->attention, "d_logn", io->d_logn, err);
+    sia_status status = sia_backward_check(r->attention, &full, err);
+    return status ? status
+                  : check_dense(r, full.q_stride, full.k_stride, full.v_stride, full.out_stride, err);
 }
 
 sia_status sia_ring_backward(sia_ring *r, int64_t batch, const sia_backward *io, sia_error *err) {

@@ -349,8 +349,11 @@ static const struct {
     {"si", 2, {GOOD, .entropy = per_head}, "entropy: given, but a ring has no statistics"},
     {"si", 2, {GOOD, .mass = per_head}, "mass: given, but a ring has no statistics"},
     {"si", 2, {GOOD, .q_stride = 32}, "q_stride 32: a ring wants dense arrays, 16 or 0"},
-    {"si", 2, {GOOD, .k_stride = -16}, "k_stride -16: a ring wants dense arrays, 16 or 0"},
-    {"si", 2, {GOOD, .v_stride = 8}, "v_stride 8: a ring wants dense arrays, 16 or 0"},
+    {"si",
+     2,
+     {GOOD, .k_stride = -16},
+     "k_stride -16: want at least a row, 16, and at most 2^32, or 0 for dense"},
+    {"si", 2, {GOOD, .v_stride = 24}, "v_stride 24: a ring wants dense arrays, 16 or 0"},
     {"si", 2, {GOOD, .out_stride = 17}, "out_stride 17: a ring wants dense arrays, 16 or 0"},
     {"si", 2, {GOOD, .q_stride = 16, .k_stride = 16, .v_stride = 16, .out_stride = 16}, ""},
 };
@@ -422,7 +425,7 @@ static void refused_backwards(void **state) {
     io = good;
     io.v_stride = 1;
     assert_int_equal(sia_ring_backward(ring, 2, &io, &err), SIA_ARGUMENT);
-    assert_string_equal(err.text, "v_stride 1: a ring wants dense arrays, 16 or 0");
+    assert_string_equal(err.text, "v_stride 1: want at least a row, 16, and at most 2^32, or 0 for dense");
     assert_int_equal(sia_ring_backward(ring, 3, &good, &err), SIA_ARGUMENT);
     assert_int_equal(sia_ring_backward(NULL, 1, &good, &err), SIA_ARGUMENT);
     assert_int_equal(sia_ring_backward(ring, 1, NULL, &err), SIA_ARGUMENT);
