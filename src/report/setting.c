@@ -111,7 +111,7 @@ static void add_command(sia_page *page, const char *command) {
         char word[256];
         size_t length = strcspn(at, " ");
         (void)snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), at);
-        bool whole = length < sizeof word && length <= 40;
+        bool whole = length <= 40; /* a longer one may be wider than the screen */
         sia_page_add(page, whole ? "<span class=\"nowrap\">" : "");
         sia_page_escape(page, word);
         sia_page_add(page, whole ? "</span>" : "");
