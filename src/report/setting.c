@@ -108,16 +108,17 @@ static bool train_lens_differ(const sia_lines *lines) {
 static void add_command(sia_page *page, const char *command) {
     sia_page_add(page, "<p>The command:</p>\n<pre><code>");
     for (const char *at = command; *at;) {
-        char word[256];
         size_t length = strcspn(at, " ");
-        (void)snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), at);
         bool whole = length <= 40; /* a longer one may be wider than the screen */
+        char *word = strndup(at, length);
+        page->failed = page->failed || !word;
         sia_page_add(page, whole ? "<span class=\"nowrap\">" : "");
-        sia_page_escape(page, word);
+        sia_page_escape(page, word ? word : "");
         sia_page_add(page, whole ? "</span>" : "");
-        at += strlen(word);
-        if (*at == ' ') sia_page_add(page, " ");
-        at += *at == ' ';
+        free(word);
+        at += length;
+        if (*at) sia_page_add(page, " ");
+        at += *at != 0;
     }
     sia_page_add(page, "</code></pre>\n");
 }
