@@ -258,10 +258,12 @@ static sia_status attend_few(attend *t, sia_error *err) {
             floats = queries + config->kv_heads * t->stretches * t->partial;
     if (floats > c->partial_floats) {
         sia_free(c->partials);
+        c->partial_floats = 2 * floats; /* room to grow */
+        c->partials = sia_alloc((size_t)c->partial_floats, sizeof(float));
+    }
+    if (!c->partials) {
         c->partial_floats = 0;
-        c->partials = sia_alloc((size_t)floats * 2, sizeof(float));
-        if (!c->partials) return sia_fail_memory(err, (size_t)floats * 2 * sizeof(float), "cache");
-        c->partial_floats = floats * 2;
+        return sia_fail_memory(err, 2 * (size_t)floats * sizeof(float), "cache");
     }
     t->turned = c->partials;
     t->partials = c->partials + queries;
