@@ -277,6 +277,8 @@ static void calling_the_cache(void **state) {
     assert_int_equal(sia_cache_append(c, 2, x, x, &err), SIA_OK);
     assert_int_equal(sia_cache_attend(c, 3, x, NULL, y, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "n 3: want 1 to 2, the length of the cache");
+    assert_int_equal(sia_cache_append(c, SIA_MAX_POSITION - 1, x, x, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "n 1073741823: want 1 to 1073741822");
     assert_int_equal(sia_cache_attend(c, 1, x, s, y, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "logn: given, but scheme si+nope has no logn");
     assert_int_equal(sia_cache_truncate(c, 3, &err), SIA_ARGUMENT);
