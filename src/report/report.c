@@ -95,10 +95,14 @@ static void free_inputs(inputs *in) {
 /* ------------------------------------------------------------------------------------------------ writing */
 
 static void write_parts(sia_report *r, const inputs *in) {
-    int studies = 0;
+    int studies = 0, of_part[PARTS] = {0};
     for (int i = 0; i < in->folder_count; i++) {
         bool study = false;
-        for (int p = 0; p < PARTS; p++) study = study || in->folders[i].lines[p].count;
+        for (int p = 0; p < PARTS; p++)
+            if (in->folders[i].lines[p].count) {
+                study = true;
+                r->alike = r->alike || of_part[p]++;
+            }
         studies += study;
     }
     for (int i = 0; i < in->folder_count; i++) {

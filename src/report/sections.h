@@ -16,12 +16,13 @@ typedef struct sia_report {
     sia_page lead, nav, body;
     int sections;
     const char *folder; /* named in the titles of sections; NULL when there is one folder only */
+    bool alike;         /* two folders hold the same kind of study: the lead names them, too */
 } sia_report;
 
 /* <h2> with a link to it in nav. */
 void sia_report_section(sia_report *r, const char *title);
 
-/* Opens a paragraph of the lead, which says of which folder it is where there are several. */
+/* Opens a paragraph of the lead, which says of which folder it is where that is not plain. */
 void sia_report_lead(sia_report *r);
 
 void sia_section_compare(sia_report *r, const sia_lines *lines);

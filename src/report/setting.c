@@ -28,7 +28,7 @@ void sia_report_section(sia_report *r, const char *title) {
 
 void sia_report_lead(sia_report *r) {
     sia_page_add(&r->lead, "<p>");
-    if (!r->folder) return;
+    if (!r->folder || !r->alike) return;
     sia_page_add(&r->lead, "<code>");
     sia_page_escape(&r->lead, r->folder);
     sia_page_add(&r->lead, "</code>: ");
