@@ -116,8 +116,8 @@ SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
 SIA_API const char *const *sia_scheme_list(void);
 
 /* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
- * be called again, for any range, from any thread. It must not attend or reserve, with any object: tables grow while
- * it runs, and a call that needs more of them is refused (sia_attention_tables of another object is fine). A bias of
+ * be called again, for any range, from any thread. It must not attend or reserve, with any object, nor
+ * wait for a thread that does: tables grow while it runs, and a call that needs more of them is refused (sia_attention_tables of another object is fine). A bias of
  * -infinity makes every weight at that distance 0; a NaN there is still passed on. See CONTRIBUTING.md for adding a
  * scheme to the library. */
 typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
@@ -168,7 +168,7 @@ SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_
 
 /* Tables have a row for every position up to the last one of a call (not for its distances alone): 8 bytes a position,
  * with ALiBi or a slot of your own 8 for each head; 4 more with logn, at most head_dim/64 more with a rotary slot. They
- * grow when a call needs it, to twice what they were or more, while others that need more wait; shorter ones are kept,
+ * grow when a call needs it, to twice what they were or more, while others that need more, of any object, wait; shorter ones are kept,
  * for a call may be reading them: all together up to four times that. This makes them grow now. As the first call of an
  * object it makes them as long as this (1024 at least), and no more. Forward and backward passes up to this length that
  * are lent their workspace then allocate nothing, but for the first one with several threads, which starts them; calls
@@ -269,8 +269,8 @@ SIA_API void sia_cache_destroy(sia_cache *c); /* NULL is fine */
 SIA_API sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err);
 
 /* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its
- * own. logn [heads] for schemes with logn; lse [n, heads] or NULL. Takes memory: for few queries some that is kept and
- * grows with the cache, for many some of the call's for each thread. */
+ * own. logn [heads] for schemes with logn; lse [n, heads] or NULL. Takes memory: up to 24 queries some that is kept,
+ * 8 n heads (head_dim + 2) bytes for each 8192 positions and as much as q, for more some of the call's for each thread. */
 SIA_API sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out,
                                     float *lse, sia_error *err);
 

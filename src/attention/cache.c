@@ -5,7 +5,7 @@
  * Within a chunk the blocks of a head lie one after the other, [kv_heads][blocks]: who goes over the keys of a
  * head reads one long stream. Nothing in the cache ever moves.
  *
- * Attending with few queries streams the cache through the decode kernel: tasks (kv head, stretch of keys),
+ * Attending with few queries streams the cache through the decode kernel: tasks (kv head, stretch of keys, rows),
  * whose partial results (max, sum, out) are merged in the order of the keys. With many queries, blocks go
  * through the kernel of the forward pass, a block of queries at a time. Stretches are fixed: the result does
  * not depend on the number of threads. */
@@ -21,7 +21,7 @@ enum {
     LARGEST_CHUNK = 16,          /* blocks: 4096 positions */
     STRETCH = 2 * LARGEST_CHUNK, /* blocks in a decode task, which reads its parts side by side (decode.h) */
     STRETCH_KEYS = STRETCH * SIA_CACHE_BLOCK,
-    FEW_QUERIES = 24, /* from here on tiles of queries are faster than rows (docs/speed.md) */
+    FEW_QUERIES = 24, /* with more, tiles of queries are faster than rows (docs/speed.md) */
 };
 
 typedef struct chunk {
@@ -172,8 +172,8 @@ typedef struct attend {
     int64_t partial;
     char *scratch; /* many queries: a part for each worker */
     size_t part;
-    int64_t q_rows, q_blocks; /* many queries: in a task; tasks for a head */
-    int64_t width, rows;
+    int64_t q_rows, q_blocks;   /* many queries: in a task; tasks for a head */
+    int64_t width, rows, turns; /* few queries: of a kv head; of up to SIA_DECODE_ROWS rows */
 } attend;
 
 /* Row r of a kv head's queries: query r / share, head kv_head * share + r % share. */
@@ -211,20 +211,18 @@ static void decode_rows(const attend *t, int64_t kv_head, int64_t stretch, const
 }
 
 /* In the order in which they lie in memory: the heads of a stretch one after the other. More rows than the kernel takes
- * go over the stretch in turns, and find it in the cache of the processor. */
+ * go over the stretch in turns, one after the other too, and find it in a cache of the processor. */
 static void decode_task(void *context, int64_t task, int worker) {
     (void)worker;
     const attend *t = context;
     const sia_cache *c = t->c;
-    int64_t stretch = task / c->a->config.kv_heads, kv_head = task % c->a->config.kv_heads;
+    int64_t first = task % t->turns * SIA_DECODE_ROWS, left = t->rows - first, part = task / t->turns;
+    int64_t stretch = part / c->a->config.kv_heads, kv_head = part % c->a->config.kv_heads;
     int64_t begin = stretch * STRETCH_KEYS;
     const void *parts[STRETCH];
     for (int64_t i = 0; i < STRETCH && begin + i * SIA_CACHE_BLOCK < c->length; i++)
         parts[i] = part_of(c, begin + i * SIA_CACHE_BLOCK, kv_head);
-    for (int64_t first = 0; first < t->rows; first += SIA_DECODE_ROWS) {
-        int64_t left = t->rows - first;
-        decode_rows(t, kv_head, stretch, parts, first, left < SIA_DECODE_ROWS ? left : SIA_DECODE_ROWS);
-    }
+    decode_rows(t, kv_head, stretch, parts, first, left < SIA_DECODE_ROWS ? left : SIA_DECODE_ROWS);
 }
 
 /* The stretches of one row in their order: m = max, z = sum of z_i 2^(m_i - m), o alike. */
@@ -252,6 +250,7 @@ static sia_status attend_few(attend *t, sia_error *err) {
     const sia_attention_config *config = &c->a->config;
     int d = config->head_dim;
     t->rows = t->n * t->share;
+    t->turns = (t->rows + SIA_DECODE_ROWS - 1) / SIA_DECODE_ROWS;
     t->stretches = (c->length + STRETCH_KEYS - 1) / STRETCH_KEYS;
     t->partial = t->rows * (2 + t->width);
     int64_t queries = config->kv_heads * t->rows * d,
@@ -277,7 +276,7 @@ static sia_status attend_few(attend *t, sia_error *err) {
             c->a->kernel->turn(t->tables, d, position, factor, t->q + (query * config->heads + head) * d,
                                t->turned + (kv_head * t->rows + r) * d);
         }
-    sia_parallel(config->threads, config->kv_heads * t->stretches, decode_task, t);
+    sia_parallel(config->threads, config->kv_heads * t->stretches * t->turns, decode_task, t);
     for (int64_t kv_head = 0; kv_head < config->kv_heads; kv_head++)
         for (int64_t r = 0; r < t->rows; r++) merge_row(t, kv_head, r);
     return SIA_OK;

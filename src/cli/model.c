@@ -34,8 +34,8 @@ sia_status cli_model_open(cli_model *model, const char *path, const char *tokeni
     model->step = loaded.step;
     model->run = loaded.run;
     if (loaded.skipped && cli_first_rank())
-        (void)fprintf(stderr, "sia: a damaged checkpoint: %s: step %lld is used\n", cli_shown(loaded.skipped),
-                      (long long)loaded.step);
+        (void)fprintf(stderr, "sia: a checkpoint cannot be used: %s: step %lld is used\n",
+                      cli_shown(loaded.skipped), (long long)loaded.step);
     free(loaded.skipped);
     if (tokenizer) return sia_tokenizer_open(&model->tokenizer, tokenizer, err);
     char *beside = sia_path_join(model->run, "tokenizer.json");

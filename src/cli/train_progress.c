@@ -18,7 +18,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
     memcpy(p->multiples, s->training.multiples, sizeof p->multiples);
     cli_progress_end(&p->shown.line);
     if (!p->quiet) {
-        if (e->note) fprintf(stderr, "sia: a damaged checkpoint: %s\n", cli_shown(e->note));
+        if (e->note) fprintf(stderr, "sia: a checkpoint cannot be used: %s\n", cli_shown(e->note));
         fprintf(stderr, "%s, %s: %lld train, %lld val tokens\n%.2f epochs in %lld steps of %lld tokens\n",
                 s->model.scheme, sia_train_data_text(e->data, text, sizeof text),
                 (long long)sia_corpus_tokens(e->data->train),

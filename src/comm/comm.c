@@ -266,8 +266,11 @@ sia_status(sia_comm_agree)(sia_comm *c, sia_status status, sia_error *err) {
     if (status && err) memcpy(v.text, err->text, sizeof v.text);
     sia_error unheard;
     sia_status heard = over_the_tree(c, &v, sizeof v, 1, worse, &unheard);
-    if (heard && status) return status; /* its own reason says more than that others do not answer */
-    if (heard) return sia_fail(err, heard, "%s", unheard.text);
+    /* Its own reason says more than that others do not answer; but that a rank is lost is what all who come next have
+     * to know, lest they wait for it, too. */
+    if (heard && !status) return sia_fail(err, heard, "%s", unheard.text);
+    if (heard && err) err->status = heard;
+    if (heard) return heard;
     c->agreed = v.status != SIA_OK;
     if (v.status == SIA_OK) return SIA_OK;
     v.text[sizeof v.text - 1] = 0;

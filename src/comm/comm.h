@@ -75,7 +75,8 @@ sia_status sia_comm_sum(sia_comm *c, double *values, int64_t count, sia_error *e
 
 /* The worst that happened on any rank happens on all, with the sentence of the first rank that it happened to:
  * SIA_OK only where all say so; SIA_STOPPED gives way to an error. A rank that only says SIA_LOST is not waited for:
- * it cannot be heard, and the others find out by themselves. */
+ * it cannot be heard, and the others find out by themselves. One that failed, and finds another lost, is SIA_LOST with
+ * its own sentence. */
 sia_status sia_comm_agree(sia_comm *c, sia_status status, sia_error *err);
 
 /* The static analyzer does not see into other files: this tells it that what failed here has failed. */

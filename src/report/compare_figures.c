@@ -193,6 +193,17 @@ void sia_compare_sweep(sia_report *r, const sia_comparison *c) {
 
 /* ------------------------------------------------------------------------------------------------ time */
 
+/* Whether the scheme that a result was trained as has one of its own: then the time is that one's. */
+static bool has_result(const sia_comparison *c, const json_t *of, const char *trained) {
+    for (size_t i = 0; i < c->lines->count; i++) {
+        const json_t *line = c->lines->list[i];
+        if (sia_line_is(line, "result") && !strcmp(sia_line_text(line, "scheme"), trained) &&
+            !strcmp(sia_line_text(line, "variant"), sia_line_text(of, "variant")))
+            return true;
+    }
+    return false;
+}
+
 static void training_time(sia_report *r, const sia_comparison *c) {
     sia_gather g = {.like = &c->losses};
     for (size_t i = 0; i < c->lines->count; i++) {
@@ -202,7 +213,8 @@ static void training_time(sia_report *r, const sia_comparison *c) {
         double seconds = sia_line_is(line, "result") && sia_comparison_has(c, line)
                              ? sia_line_number(line, "train_seconds")
                              : NAN;
-        if (sia_shares_training(sia_line_text(line, "scheme"), trained)) continue; /* trained as another */
+        if (sia_shares_training(sia_line_text(line, "scheme"), trained) && has_result(c, line, trained))
+            continue;
         if (isfinite(seconds) && seconds > 0) /* 0: trained in several sittings */
             sia_gather_add(&g, sia_line_label(line, label), 0, sia_line_number(line, "seed"), seconds);
     }

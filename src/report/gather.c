@@ -199,11 +199,14 @@ void sia_gather_data(const sia_gather *g, sia_data *data) {
 void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, const char *note,
                        const char *const names[5], const char *file) {
     sia_series series[SIA_REPORT_NAMES];
-    bool errors = false, thinned = false;
+    bool errors = false, bars = false, thinned = false;
     sia_gather_series(g, series);
     for (int i = 0; i < g->count; i++) {
         const sia_gathered *group = &g->groups[i];
-        for (size_t p = 0; p < group->count; p++) errors = errors || group->seeds[p] > 1;
+        for (size_t p = 0; p < group->count; p++) {
+            errors = errors || group->seeds[p] > 1;
+            bars = bars || isfinite(group->error[p]); /* which may have come with the values */
+        }
         thinned = thinned || sia_svg_stride(group->count) > 1;
     }
     figure.series = series;
@@ -215,7 +218,10 @@ void sia_gather_figure(sia_page *page, const sia_gather *g, sia_figure figure, c
                    g->left_out ? " There are more names than fit; the rest is not shown." : "");
     sia_html_figure_open(page, figure.title, *all ? all : NULL);
     sia_svg_lines(page, &figure);
-    sia_data data = {.heads = {names[0], names[1], names[2], names[3], names[4]}, .columns = errors ? 5 : 3};
+    sia_data data = {.heads = {names[0], names[1], names[2], names[3], names[4]},
+                     .columns = errors ? 5
+                                : bars ? 4
+                                       : 3};
     sia_gather_data(g, &data);
     sia_html_figure_close(page, &data, file);
 }

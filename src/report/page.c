@@ -18,9 +18,9 @@ void sia_page_free(sia_page *page) {
     *page = (sia_page){0};
 }
 
-/* Room for so many more bytes and the 0. */
+/* Room for so many more bytes and the 0. A page that has failed stays as it is: what it has is ended by a 0. */
 static bool reserve(sia_page *page, size_t more) {
-    if (!sia_grow(&page->bytes, &page->room, page->size + more + 1, 1)) page->failed = true;
+    if (!page->failed && !sia_grow(&page->bytes, &page->room, page->size + more + 1, 1)) page->failed = true;
     return !page->failed;
 }
 

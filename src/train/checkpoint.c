@@ -250,14 +250,27 @@ static bool is_damage(sia_status status, const char *folder, int64_t step, bool 
     return missing;
 }
 
+/* "sia" is the only format that there is so far. One that is not written yet will have another name: it gets a
+ * sentence of its own, so that nobody takes a new file for a damaged one. */
+sia_status sia_format_check(const sia_safetensors *file, const char *path, sia_error *err) {
+    const char *format = sia_safetensors_metadata(file, "format");
+    if (!format || strncmp(format, "sia", 3) != 0 || !format[3]) return SIA_OK;
+    return sia_fail(err, SIA_FORMAT,
+                    "%s: format '%.32s': want 'sia'; a newer version wrote it than this one, %s", path,
+                    format, sia_version());
+}
+
 static sia_status try_step(const char *folder, int64_t step, bool model_only, sia_checkpoint_take *take,
                            void *context, bool *damaged, sia_error *err) {
     sia_checkpoint *c;
     sia_status status = sia_checkpoint_open(&c, folder, step, model_only, err);
     *damaged = is_damage(status, folder, step, model_only);
     if (status) return status;
-    status = take(context, c, err);
-    *damaged = status == SIA_FORMAT;
+    status = sia_format_check(c->files[MODEL], c->paths[MODEL], err);
+    if (!status) {
+        status = take(context, c, err);
+        *damaged = status == SIA_FORMAT;
+    }
     sia_checkpoint_close(c);
     return status;
 }
@@ -298,6 +311,8 @@ void sia_checkpoint_close(sia_checkpoint *c) {
 }
 
 const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c) { return c->files[MODEL]; }
+
+const char *sia_checkpoint_path(const sia_checkpoint *c) { return c->paths[MODEL]; }
 
 int64_t sia_checkpoint_step(const sia_checkpoint *c) { return c->step; }
 

@@ -80,12 +80,13 @@ void sia_checkpoint_close(sia_checkpoint *c); /* NULL is fine */
 typedef sia_status sia_checkpoint_take(void *context, const sia_checkpoint *c, sia_error *err);
 
 /* Opens checkpoints from the newest on until one is taken. Those that are damaged, or not taken with SIA_FORMAT, are
- * passed over; every other failure ends it. *skipped becomes what was wrong with the newest, a sentence for a person,
+ * passed over; every other failure ends it, and so does one that a newer version wrote: it is as good as new. *skipped becomes what was wrong with the newest, a sentence for a person,
  * freed with free, or NULL. */
 sia_status sia_checkpoint_newest(const char *folder, bool model_only, sia_checkpoint_take *take,
                                  void *context, char **skipped, sia_error *err);
 
-const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c); /* the model's file */
+const sia_safetensors *sia_checkpoint_model(const sia_checkpoint *c); /* the model's file, and its path */
+const char *sia_checkpoint_path(const sia_checkpoint *c);
 int64_t sia_checkpoint_step(const sia_checkpoint *c);
 
 /* Copies the tensors. Both files must hold the tensors of their table, no more, no fewer, each a float32
@@ -93,6 +94,9 @@ int64_t sia_checkpoint_step(const sia_checkpoint *c);
  * SIA_FILE, and the data is of no use then. A NULL table leaves its file unread. */
 sia_status sia_checkpoint_read(const sia_checkpoint *c, const sia_tensor_table *model,
                                const sia_tensor_table *optimizer, sia_error *err);
+
+/* SIA_FORMAT for a file that a newer version than this one wrote, in another format. */
+sia_status sia_format_check(const sia_safetensors *file, const char *path, sia_error *err);
 
 /* The tensors of a file, all of the table and no others. */
 sia_status sia_tensors_read(const sia_safetensors *file, const char *path, const sia_tensor_table *table,

@@ -34,22 +34,12 @@ static double data_bytes(const sia_safetensors *file) {
     return bytes;
 }
 
-/* "sia" is the only format that there is so far. One that is not written yet will have another name: it gets a
- * sentence of its own, so that nobody takes a new file for a damaged one. */
-static sia_status check_format(const sia_safetensors *file, const char *path, sia_error *err) {
-    const char *format = sia_safetensors_metadata(file, "format");
-    if (!format || strncmp(format, "sia", 3) != 0 || !format[3]) return SIA_OK;
-    return sia_fail(err, SIA_FORMAT,
-                    "%s: format '%.32s': want 'sia'; a newer version wrote it than this one, %s", path,
-                    format, sia_version());
-}
-
 /* The model that the metadata of a file describes; its weights are not read yet. A description alone costs nothing: it
  * has to fit the data that the file really holds. */
 static sia_status model_of(sia_model **m, const sia_safetensors *file, const char *path, int threads,
                            sia_error *err) {
     const char *text = sia_safetensors_metadata(file, "model");
-    sia_status status = check_format(file, path, err);
+    sia_status status = sia_format_check(file, path, err);
     if (status) return status;
     if (!text) return sia_fail(err, SIA_FORMAT, "%s: its metadata has no 'model': not a model of sia", path);
     json_t *json;
@@ -61,9 +51,12 @@ static sia_status model_of(sia_model **m, const sia_safetensors *file, const cha
     if (status) return sia_fail(err, SIA_FORMAT, "%s: the model in its metadata: %s", path, at.text);
     status = sia_model_config_read(&config, json, path, err);
     json_decref(json);
-    if (!status) status = sia_model_config_complete(&config, err);
-    if (!status) status = sia_scheme_parse(config.scheme, &scheme, err);
     if (status) return status;
+    sia_error said;
+    if (sia_model_config_complete(&config, &said))
+        return sia_fail(err, SIA_FORMAT, "%s: %s", path, said.text);
+    if (sia_scheme_parse(config.scheme, &scheme, &said))
+        return sia_fail(err, said.status, "%s: %s", path, said.text);
     double wanted = sia_parameters_total(&config, scheme.row == SIA_ROW_LOGN) * sizeof(float);
     if (wanted != data_bytes(file))
         return sia_fail(err, SIA_FORMAT, "%s: its tensors have %.0f bytes, its model %.0f", path,
@@ -73,14 +66,13 @@ static sia_status model_of(sia_model **m, const sia_safetensors *file, const cha
 
 typedef struct loading {
     sia_model **m;
-    const char *run;
     int threads;
     sia_loaded *found;
 } loading;
 
 static sia_status take_model(void *context, const sia_checkpoint *c, sia_error *err) {
     loading *to = context;
-    sia_status status = model_of(to->m, sia_checkpoint_model(c), to->run, to->threads, err);
+    sia_status status = model_of(to->m, sia_checkpoint_model(c), sia_checkpoint_path(c), to->threads, err);
     sia_tensor_entry *entries = status ? NULL : sia_model_entries(*to->m);
     if (!status)
         status = entries ? sia_checkpoint_read(c, &(sia_tensor_table){entries, sia_model_tensors(*to->m)},
@@ -145,7 +137,7 @@ sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_load
     if (status) return status;
     char *file = checkpoint ? sia_path_join(path, "model.safetensors") : strdup(path);
     found.run = !file ? NULL : folder && !checkpoint ? strdup(path) : home_of_file(file);
-    loading newest = {m, path, threads, &found};
+    loading newest = {m, threads, &found};
     if (!found.run)
         status = sia_fail_memory(err, strlen(path), path);
     else if (folder && !checkpoint)

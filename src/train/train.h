@@ -36,7 +36,7 @@ typedef struct sia_train_event {
     int threads;                  /* STARTED: of each rank */
     int ranks;                    /* STARTED */
     size_t bytes;                 /* STARTED: of weights, gradients, optimiser and activations */
-    const char *note; /* STARTED: a sentence about a damaged checkpoint that was skipped, or NULL */
+    const char *note; /* STARTED: a sentence about a newer checkpoint that cannot be used, or NULL */
 } sia_train_event;
 
 /* Not 0: stop; after a step a checkpoint is written first. */

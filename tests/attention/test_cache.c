@@ -69,7 +69,7 @@ static void every_scheme(void **state) {
 }
 
 /* Steps that take the decode kernel, once (rows = step * heads / kv_heads up to 16) and in turns, and the kernel of the
- * forward pass (from 25 on); head dimensions around the panels; caches of several blocks and stretches; one kv head for
+ * forward pass (from 25 on); head dimensions around the panels; caches of several blocks; one kv head for
  * more heads than the decode kernel takes rows. */
 static void every_cut(void **state) {
     (void)state;
@@ -83,6 +83,36 @@ static void every_cut(void **state) {
         for (int s = 0; s < 5; s++)
             for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
                 check(kernel, i % 2 ? "si+prope" : "logn+rope", shapes[s], steps[i]);
+}
+
+/* More rows than the decode kernel takes, over keys of two stretches, of which the queries see different parts: the last
+ * n of 24 queries ask a cache that was filled at once. */
+static void turns_over_stretches(void **state) {
+    (void)state;
+    enum { QUERIES = 24, KEYS = 8200, HEADS = 34, DIM = 16, ROW = HEADS * DIM };
+    const shape s = {HEADS, 2, DIM, {.q_len = QUERIES, .k_len = KEYS, .q_pos = KEYS - QUERIES}};
+    const int64_t counts[] = {1, 3, QUERIES};
+    FOR_EACH_ISA (kernel) {
+        problem p = problem_create("si+prope", s, NULL, 40, 1);
+        problem_oracle(&p, false);
+        for (int i = 0; i < 3; i++) {
+            sia_cache *c;
+            sia_error err;
+            assert_int_equal(sia_cache_create(&c, p.a, types[i].type, &err), SIA_OK);
+            assert_int_equal(sia_cache_append(c, KEYS, p.k.f, p.v.f, &err), SIA_OK);
+            for (int n = 0; n < 3; n++) {
+                int64_t before = QUERIES - counts[n];
+                problem_forward(&p); /* rows that are not asked for keep their own */
+                if (sia_cache_attend(c, counts[n], p.q.f + before * ROW, NULL, p.out.f + before * ROW,
+                                     p.lse.f + before * HEADS, &err))
+                    fail_msg("%s", err.text);
+                assert_true(tensor_error(&p.out) < types[i].bound);
+                assert_true(tensor_error(&p.lse) < types[i].bound);
+            }
+            sia_cache_destroy(c);
+        }
+        problem_destroy(&p);
+    }
 }
 
 /* Beyond the tables that an object begins with: appending makes them longer. */
@@ -396,6 +426,7 @@ static void million(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_scheme),
                                        cmocka_unit_test(every_cut),
+                                       cmocka_unit_test(turns_over_stretches),
                                        cmocka_unit_test(long_cache),
                                        cmocka_unit_test(blocks_side_by_side),
                                        cmocka_unit_test(readings),

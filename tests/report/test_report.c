@@ -204,6 +204,16 @@ static const struct {
       "si+prope is below prope by 0.500 \xc2\xb1 0.000, sharp+prope is above it by 0.250 \xc2\xb1 0.000: the "
       "control closes none of the lead."},
      "one seed"},
+    /* rope+yarn is another way to read rope, which has no result here: its time is that of a training. */
+    {"{\"kind\":\"result\",\"scheme\":\"rope+yarn\",\"seed\":0,\"train_seconds\":12,\"loss\":{\"100\":3}}\n"
+     "{\"kind\":\"result\",\"scheme\":\"si+prope\",\"seed\":0,\"train_seconds\":11,\"loss\":{\"100\":3}}\n",
+     {"Time to train, by scheme", "<td>rope+yarn</td><td class=\"n\">12</td>"},
+     "one kind of study"},
+    {"{\"kind\":\"result\",\"scheme\":\"rope+yarn\",\"seed\":0,\"train_seconds\":12,\"loss\":{\"100\":3}}\n"
+     "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"train_seconds\":12,\"loss\":{\"100\":3}}\n"
+     "{\"kind\":\"result\",\"scheme\":\"si+prope\",\"seed\":0,\"train_seconds\":11,\"loss\":{\"100\":3}}\n",
+     {"Time to train, by scheme", "<td>rope</td><td class=\"n\">12</td>"},
+     "<td>rope+yarn</td><td class=\"n\">12</td>"},
     /* Two sweeps in one file: the figure has the first, the table all. */
     {VARIANT("tau=1", "\"100\":3.5") VARIANT("tau=10", "\"100\":3.25") VARIANT("width=8", "\"100\":7.125"),
      {"3 variants, 1 seed each", "Loss against tau", "<th scope=\"row\">rope, width=8</th>"},

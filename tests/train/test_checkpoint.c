@@ -372,6 +372,23 @@ static void test_damage(void **state) {
     sia_run_close(run);
 }
 
+/* What a newer version wrote is not damaged: nobody goes back behind it. */
+static void test_newer(void **state) {
+    (void)state;
+    sia_run *run;
+    sia_error err;
+    const char *folder = run_folder("newer");
+    const sia_pair format = {"format", "sia 2"};
+    OK(sia_run_open(&run, folder, &said));
+    OK(save(run, 2, 0, &said));
+    OK(sia_checkpoint_save(run, 3, &model, &optimizer, &format, 1, 0, &said));
+    assert_int_equal(load_newest(folder, &err), -1);
+    assert_sentence(&err,
+                    "step-000003/model.safetensors: format 'sia 2': want 'sia'; a newer version wrote it");
+    assert_null(skipped);
+    sia_run_close(run);
+}
+
 /* --------------------------------------------------------------------------------------- kills, full disks */
 
 /* The limit on the size of files plays the full disk. */
@@ -478,8 +495,8 @@ static void test_kill(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_order),  cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_tables),     cmocka_unit_test(test_damage), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_tables),     cmocka_unit_test(test_damage), cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_kill),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, scratch_create, scratch_destroy);
 }
