@@ -188,7 +188,8 @@ static const command_case cases[] = {
      "sia: stdin is named twice\n"},
     /* A damaged checkpoint with a whole one beside it; one window; a rank without a job; a long name. */
     {"cp -r run two && cp -r run/step-000002 two/step-000004 && $SIA generate two --tokens 1 --quiet", 0,
-     "sia: a checkpoint cannot be used: two/step-000004/model.safetensors: is of step 2, want 4: step 2 is used\n"},
+     "sia: a checkpoint cannot be used: two/step-000004/model.safetensors: is of step 2, want 4: step 2 is "
+     "used\n"},
     {"$SIA eval run --lengths 1x --windows 1 --json", 0, "\"error\": null, "},
     {"SLURM_PROCID=3 $SIA eval run --lengths 1x", 0, "perplexity"},
     {"$SIA tokenizer info $(printf '%0600d' 7)", 1, "0007: File name too long\n"},
