@@ -204,10 +204,7 @@ static void say_tokens(sia_page *page, double tokens) {
 /* ", trained at 32, 64 or 128 tokens" */
 static void lead_train_lens(sia_page *lead, const sia_comparison *c) {
     double list[SIA_REPORT_LENGTHS];
-    int count = 0;
-    for (size_t i = 0; i < c->lines->count; i++)
-        if (sia_line_is(c->lines->list[i], "result") && sia_comparison_has(c, c->lines->list[i]))
-            sia_list_add(list, &count, SIA_REPORT_LENGTHS, sia_line_number(c->lines->list[i], "train_len"));
+    int count = sia_list_distinct(c->lines, "result", "train_len", list);
     for (int i = 0; i < count; i++)
         sia_page_printf(lead, "%s%.0f", i == 0 ? ", trained at " : i + 1 < count ? ", " : " or ", list[i]);
     if (count) sia_page_add(lead, " tokens");

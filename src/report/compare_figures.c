@@ -70,19 +70,9 @@ static void loss_by_position(sia_report *r, const sia_comparison *c, double leng
     sia_gather_free(&g, &r->body);
 }
 
-/* The distinct values of a field over the lines of a kind, ascending; returns how many. */
-static int distinct(const sia_lines *lines, const char *kind, const char *field,
-                    double values[SIA_REPORT_LENGTHS]) {
-    int count = 0;
-    for (size_t i = 0; i < lines->count; i++)
-        if (sia_line_is(lines->list[i], kind))
-            sia_list_add(values, &count, SIA_REPORT_LENGTHS, sia_line_number(lines->list[i], field));
-    return count;
-}
-
 static void positions(sia_report *r, const sia_comparison *c) {
     double lengths[SIA_REPORT_LENGTHS];
-    int count = distinct(c->lines, "position", "length", lengths);
+    int count = sia_list_distinct(c->lines, "position", "length", lengths);
     if (!count) return;
     sia_report_section(r, "Loss by position");
     for (int i = count - 1; i >= 0; i--) loss_by_position(r, c, lengths[i]); /* the longest tells most */
@@ -119,7 +109,7 @@ static void through_training(sia_report *r, const sia_comparison *c, const char 
 
 static void training(sia_report *r, const sia_comparison *c) {
     double lengths[SIA_REPORT_LENGTHS];
-    int count = distinct(c->lines, "validation", "length", lengths);
+    int count = sia_list_distinct(c->lines, "validation", "length", lengths);
     if (!count && !sia_lines_first(c->lines, "curve")) return;
     sia_report_section(r, "Loss through training");
     through_training(r, c, "curve", NAN);

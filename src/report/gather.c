@@ -170,6 +170,15 @@ int sia_list_find(const double *values, int count, double value) {
     return -1;
 }
 
+int sia_list_distinct(const sia_lines *lines, const char *kind, const char *field,
+                      double values[SIA_REPORT_LENGTHS]) {
+    int count = 0;
+    for (size_t i = 0; i < lines->count; i++)
+        if (sia_line_is(lines->list[i], kind))
+            sia_list_add(values, &count, SIA_REPORT_LENGTHS, sia_line_number(lines->list[i], field));
+    return count;
+}
+
 /* ------------------------------------------------------------------------------------------------ figures */
 
 void sia_gather_series(const sia_gather *g, sia_series series[SIA_REPORT_NAMES]) {

@@ -74,6 +74,10 @@ bool sia_difference_clear(sia_difference d);
 void sia_list_add(double *values, int *count, int most, double value);
 int sia_list_find(const double *values, int count, double value); /* its place, or -1 */
 
+/* The distinct values of a field over the lines of a kind, ascending; returns how many. */
+int sia_list_distinct(const sia_lines *lines, const char *kind, const char *field,
+                      double values[SIA_REPORT_LENGTHS]);
+
 /* All groups as the series of a figure, and as its data: name, x, mean, and with more columns error and seeds. */
 void sia_gather_series(const sia_gather *g, sia_series series[SIA_REPORT_NAMES]);
 void sia_gather_data(const sia_gather *g, sia_data *data);

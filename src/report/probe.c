@@ -276,14 +276,9 @@ static void find_names(sia_gather *g, const probes *p, const char *kind) {
 /* How many models, trained and looked at at which lengths. */
 static void lead(sia_report *r, const sia_lines *lines) {
     double trained[SIA_REPORT_LENGTHS], lengths[SIA_REPORT_LENGTHS];
-    int models = 0, trained_count = 0, length_count = 0;
-    for (size_t i = 0; i < lines->count; i++) {
-        const json_t *line = lines->list[i];
-        if (!sia_line_is(line, "probe-model")) continue;
-        models++;
-        sia_list_add(trained, &trained_count, SIA_REPORT_LENGTHS, sia_line_number(line, "train_len"));
-        sia_list_add(lengths, &length_count, SIA_REPORT_LENGTHS, sia_line_number(line, "length"));
-    }
+    int trained_count = sia_list_distinct(lines, "probe-model", "train_len", trained);
+    int length_count = sia_list_distinct(lines, "probe-model", "length", lengths), models = 0;
+    for (size_t i = 0; i < lines->count; i++) models += sia_line_is(lines->list[i], "probe-model");
     if (!models) return;
     sia_report_lead(r);
     sia_page_printf(&r->lead, "Probe: %d trained model%s", models, models == 1 ? "" : "s");

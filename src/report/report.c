@@ -101,7 +101,7 @@ static void write_parts(sia_report *r, const inputs *in) {
         for (int p = 0; p < PARTS; p++)
             if (in->folders[i].lines[p].count) {
                 study = true;
-                r->alike = r->alike || of_part[p]++;
+                if (of_part[p]++) r->alike = true;
             }
         studies += study;
     }

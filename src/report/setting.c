@@ -2,7 +2,6 @@
  *
  * The setting of a study: the command, the data, the machine, the configuration. And what every section begins
  * with. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,17 +92,6 @@ void sia_object_table(sia_page *page, const char *title, const json_t *object) {
 
 /* ------------------------------------------------------------------------------------------------ setting */
 
-static bool train_lens_differ(const sia_lines *lines) {
-    double first = NAN;
-    for (size_t i = 0; i < lines->count; i++) {
-        double own =
-            sia_line_is(lines->list[i], "result") ? sia_line_number(lines->list[i], "train_len") : NAN;
-        if (isfinite(own) && isfinite(first) && own != first) return true;
-        if (isfinite(own)) first = own;
-    }
-    return false;
-}
-
 /* A command breaks between its words, not in them. */
 static void add_command(sia_page *page, const char *command) {
     sia_page_add(page, "<p>The command:</p>\n<pre><code>");
@@ -132,6 +120,8 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
                                            {"train_len", "training length"},
                                            {"lengths", "lengths"}};
     enum { OF_ALL = 3 }; /* these are of the whole study; the others not where the training length is swept */
+    double train_lens[SIA_REPORT_LENGTHS];
+    bool swept = sia_list_distinct(lines, "result", "train_len", train_lens) > 1;
     char title[64];
     (void)snprintf(title, sizeof title, "%s: setting", what);
     sia_report_section(r, title);
@@ -139,8 +129,7 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
     sia_data pairs = {.columns = 2};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         const json_t *value = json_object_get(study, plain[i][0]);
-        bool of_all = i < OF_ALL || !train_lens_differ(lines);
-        if (of_all && value && !json_is_null(value)) add_pair(&pairs, plain[i][1], value);
+        if ((i < OF_ALL || !swept) && value && !json_is_null(value)) add_pair(&pairs, plain[i][1], value);
     }
     sia_html_pairs(&r->body, &pairs);
     sia_data_free(&pairs);

@@ -80,8 +80,8 @@ void sia_checkpoint_close(sia_checkpoint *c); /* NULL is fine */
 typedef sia_status sia_checkpoint_take(void *context, const sia_checkpoint *c, sia_error *err);
 
 /* Opens checkpoints from the newest on until one is taken. Those that are damaged, or not taken with SIA_FORMAT, are
- * passed over; every other failure ends it, and so does one that a newer version wrote: it is as good as new. *skipped becomes what was wrong with the newest, a sentence for a person,
- * freed with free, or NULL. */
+ * passed over; every other failure ends it, and so does one that a newer version wrote, which is not damaged. *skipped
+ * becomes what was wrong with the newest, a sentence for a person, freed with free, or NULL. */
 sia_status sia_checkpoint_newest(const char *folder, bool model_only, sia_checkpoint_take *take,
                                  void *context, char **skipped, sia_error *err);
 

@@ -208,7 +208,7 @@ static const struct {
     {"{\"kind\":\"result\",\"scheme\":\"rope+yarn\",\"seed\":0,\"train_seconds\":12,\"loss\":{\"100\":3}}\n"
      "{\"kind\":\"result\",\"scheme\":\"si+prope\",\"seed\":0,\"train_seconds\":11,\"loss\":{\"100\":3}}\n",
      {"Time to train, by scheme", "<td>rope+yarn</td><td class=\"n\">12</td>"},
-     "one kind of study"},
+     "<td>rope</td>"},
     {"{\"kind\":\"result\",\"scheme\":\"rope+yarn\",\"seed\":0,\"train_seconds\":12,\"loss\":{\"100\":3}}\n"
      "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"train_seconds\":12,\"loss\":{\"100\":3}}\n"
      "{\"kind\":\"result\",\"scheme\":\"si+prope\",\"seed\":0,\"train_seconds\":11,\"loss\":{\"100\":3}}\n",
