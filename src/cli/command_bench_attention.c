@@ -114,16 +114,18 @@ const cli_command command_bench_attention = {
                 "  SIA_ISA=baseline sia bench attention --quick           the plain kernels\n",
     .options = options,
     .notes =
-        "A sample stands between two measurements of the machine's rate of multiply-adds in registers\n"
-        "(fma_peak), and of its read bandwidth for decode; fractions and ratios are taken in each "
+        "Each sample is taken between two measurements of the machine's rate of multiply-adds in registers\n"
+        "(fma_peak), for decode also of its read bandwidth; fractions and ratios are taken in each "
         "round, and\n"
         "the median over the rounds is shown. Operations: 2 d N (N + 1) a head forward, 2.5 times that\n"
-        "backward. Of decode, 'x f32' is the speed over that of f32, 'read' the fraction of the read "
+        "backward. For decode, 'x f32' is the speed over that of f32, 'read' the fraction of the read "
         "bandwidth. JSON has the quartiles too.\n"
         "\n"
         "A neighbour on the other hardware thread of the core takes half of its front end, which slows\n"
-        "kernels down and the peak hardly at all. Around each sample it is measured how many instructions\n"
-        "that do nothing its cores take in a cycle; 'alone' is the median over the rounds in which that was\n"
-        "at least 0.9 of the most in this run for all of them, with the number of these rounds.\n",
+        "kernels down and the peak hardly at all. So before and after each sample its cores\n"
+        "are given instructions that do nothing, to see how many they take in a cycle. 'alone' is the "
+        "median\n"
+        "over the rounds in which every core took at least 0.9 of the most in this run, with the number of\n"
+        "these rounds.\n",
     .run = run,
 };

@@ -403,7 +403,8 @@ const cli_command command_bench_train = {
         "Operations are those of the products and of attention, each counted once, and in step and optimizer "
         "those of Muon's products; the rate of multiply-adds in registers is measured right before and after "
         "each sample.\n"
-        "Under mpirun, steps on all ranks, each with the first number of --threads, against steps of one "
+        "Under mpirun, steps on all ranks, each with the first number of --threads, are compared with steps "
+        "of one "
         "process with "
         "as many threads as all of them have, in the same rounds.\n",
     .ranks = true,

@@ -51,7 +51,8 @@ static int run(const cli_args *args) {
 
 static const cli_option options[] = {
     {"documents", CLI_INT, "N", "1", "how many", 1, 2147483647},
-    {"words", CLI_INT, "N", "16384", "of a document, at least: it ends with its sentence", 1, 4294967296},
+    {"words", CLI_INT, "N", "16384", "at least so many in a document, which ends with its sentence", 1,
+     4294967296},
     {"seed", CLI_INT, "N", "0", "another seed, other documents", 0, 9e15},
     {"first", CLI_INT, "N", "0", "the number of the first document", 0, 9e15},
     {"out", CLI_TEXT, "FILE", "-", "where to write; - is stdout", 0, 0},

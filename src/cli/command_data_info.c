@@ -434,8 +434,7 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"tokenizer", CLI_TEXT, "PATH", NULL, "whose ids the shards hold [data.json's, else GPT-2's]", 0, 0},
     {"statistics", CLI_FLAG, NULL, NULL, "rank-frequency, information and recurrence by distance", 0, 0},
-    {"symbols", CLI_INT, "N", "20000000", "statistics of so many words or tokens, the first, at most", 1000,
-     1e9},
+    {"symbols", CLI_INT, "N", "20000000", "statistics of the first N words or tokens, at most", 1000, 1e9},
     {"json", CLI_FLAG, NULL, NULL, "one JSON object a line on stdout", 0, 0},
     {0}};
 

@@ -310,8 +310,8 @@ const cli_command command_eval = {
         "model.safetensors.\n"
         "The same tokens are scored at every length: windows of the longest length, read whole or in "
         "parts. The standard error is that of the mean over windows.\n"
-        "A text goes through the model in chunks, with a KV cache: memory grows with the length by "
-        "that of the cache alone.\n"
+        "A text goes through the model in chunks, with a KV cache: only the cache "
+        "grows with the length.\n"
         "Under mpirun or srun the windows are divided over the ranks; with --context-parallel, the tokens of "
         "each sequence over so many of them, without a cache.\n",
     .ranks = true,

@@ -203,7 +203,8 @@ static int run(const cli_args *args) {
 }
 
 static const cli_option options[] = {
-    {"prompt", CLI_TEXT, "TEXT", NULL, "what the text goes on from [nothing: a new document]", 0, 0},
+    {"prompt", CLI_TEXT, "TEXT", NULL, "the beginning, which the text continues [nothing: a new document]", 0,
+     0},
     {"prompt-file", CLI_TEXT, "PATH", NULL, "the same from a file, - for stdin", 0, 0},
     {"tokens", CLI_INT, "N", "200", "at most; 0: until it ends, or memory does", .min = 0, .max = 1 << 30},
     {"temperature", CLI_REAL, "X", "0.8", "below 1: likelier tokens; 0: always the likeliest", .min = 0,

@@ -152,7 +152,7 @@ static const cli_option options[] = {
     {"data", CLI_TEXT, "PATH", NULL, "text or shards [the run's validation text]", 0, 0},
     {"tokenizer", CLI_TEXT, "PATH", NULL, "of --data [that of the run]", 0, 0},
     {"length", CLI_TEXT, "N", "16x", "tokens of a window, or training lengths", 0, 0},
-    {"windows", CLI_INT, "N", "16", "at most, spread over the text", 1, SIA_PROBE_WINDOWS},
+    {"windows", CLI_INT, "N", "16", "windows, at most, spread over the text", 1, SIA_PROBE_WINDOWS},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "look at the model as this one: ntk, yarn for rope", 0, 0},
     {"seed", CLI_INT, "N", "0", "of the sampled pairs", 0, 9e15},
     {"threads", CLI_INT, "N", "0", "0: all processors; the result does not depend on it", 0, SIA_MAX_THREADS},

@@ -117,9 +117,10 @@ const cli_command command_theory = {
         "  context-range  scheme, n, from, to: entropy, error within from <= k < to\n"
         "Schemes are plain, logn, alibi (slope 2^-8) and si. Errors are standard errors; entropies are in "
         "nats.\n"
-        "Of a range of more than 8192 distances the largest logits are drawn, and the sum of the others, "
-        "which\n"
-        "is a normal number: a context of 10^8 keys takes no longer than one of 10^4. The exit code is 1 "
+        "In a range of more than 8192 distances only the largest logits are drawn one by one, and the sum of "
+        "the\n"
+        "others as one normal number: a context of 10^8 keys takes no longer than one of 10^4. The exit code "
+        "is 1 "
         "when a\n"
         "property does not hold.\n",
     .run = run,

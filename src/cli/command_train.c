@@ -106,7 +106,7 @@ static const cli_option options[] = {
 
 const cli_command command_train = {
     .name = "train",
-    .summary = "Train one model, in a folder that a stopped run goes on from",
+    .summary = "Train one model, in a folder from which a stopped run goes on",
     .examples =
         "  sia train --out runs/first                       generated text, the tiny preset\n"
         "  sia train --out runs/books books.txt --preset small --steps 2000\n"
@@ -125,7 +125,7 @@ const cli_command command_train = {
              "step-N/model.safetensors, "
              "optimizer.safetensors. Ctrl-C writes a checkpoint and ends with exit code 130.\n"
              "Under mpirun or srun each rank takes its part of every batch; a run that was saved on some "
-             "ranks goes on on any other number (docs/cluster.md).\n",
+             "number of ranks can be resumed on any other (docs/cluster.md).\n",
     .ranks = true,
     .run = run,
 };
