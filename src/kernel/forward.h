@@ -439,16 +439,13 @@ static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *l
     float *sums = st.logits;
     for (int64_t i = 0; i < s->rows; i++) {
         float z = vsum(vload(st.sum + i * VW)), inverse = 1 / z, *to = out + i * out_stride;
-        const float *o = st.out + i * st.width;
         prefetch_row(out, out_stride, i + ROWS_AHEAD, s->rows, s->head_dim);
         sums[i] = z;
         if (z == 0) {
             memset(to, 0, sizeof(float) * (size_t)s->head_dim); /* a row without keys */
             continue;
         }
-        int c = 0;
-        for (; c + VW <= s->head_dim; c += VW) vstore(to + c, vload(o + c) * vdup(inverse));
-        for (; c < s->head_dim; c += 8) store8(to + c, load8(o + c) * inverse);
+        scale_row(s->head_dim, inverse, st.out + i * st.width, to);
     }
     for (int64_t i = 0; i < s->rows && s->statistics; i++)
         put_statistics(&st, i, sums[i] == 0, entropy ? entropy + i * stride : NULL,

@@ -60,6 +60,13 @@ INLINE void turn_row(const sia_tables *t, int d, int64_t position, float by, flo
     for (int i = 2 * n; i < d; i++) out[i] = x[i] * factor;
 }
 
+/* out = x times factor. */
+INLINE void scale_row(int d, float factor, const float *x, float *out) {
+    const float *whole = x + d / NR * NR;
+    for (; x < whole; x += NR, out += NR) FOR_VECTORS(vstore(out + v * VW, vload(x + v * VW) * vdup(factor));)
+    for (int c = 0; c < d % NR; c += 8) store8(out + c, load8(x + c) * factor);
+}
+
 /* Row i of x, turned and scaled: either where it lies, or in `room`. */
 INLINE const float *row_ready(const sia_rows *x, int64_t i, float *room) {
     const float *row = x->x + i * x->stride;
@@ -69,7 +76,7 @@ INLINE const float *row_ready(const sia_rows *x, int64_t i, float *room) {
         return room;
     }
     if (!x->factor) return row;
-    for (int c = 0; c < x->head_dim; c++) room[c] = row[c] * factor;
+    scale_row(x->head_dim, factor, row, room);
     return room;
 }
 
@@ -79,21 +86,20 @@ enum { ROWS_AHEAD = 8 };
 
 INLINE void prefetch_row(const float *x, int64_t stride, int64_t i, int64_t rows, int d) {
     if (i >= rows) return;
-    for (int c = 0; c < d; c += 16) __builtin_prefetch(x + i * stride + c);
+    const float *row = x + i * stride, *end = row + d;
+    for (; row < end; row += 16) __builtin_prefetch(row);
 }
 
 static void pack_columns(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows) {
     float room[SIA_MAX_DIM];
-    int d = x->head_dim, whole = d / NR * NR;
+    int d = x->head_dim, rest = d % NR;
     for (int64_t i = 0; i < x->rows; i++) {
         prefetch_row(x->x, x->stride, i + ROWS_AHEAD, x->rows, d);
-        const float *row = row_ready(x, i, room);
+        const float *row = row_ready(x, i, room), *whole = row + (d - rest);
         float *to = out + i * NR;
-        int c = 0;
-        for (; c < whole; c += NR, to += panel_rows * NR)
-            for (int j = 0; j < NR; j += VW) vstore(to + j, vload(row + c + j));
-        for (; c < d; c += 8) store8(to + c % NR, load8(row + c));
-        for (; c % NR; c += 8) store8(to + c % NR, (v8){0});
+        for (; row < whole; row += NR, to += panel_rows * NR)
+            FOR_VECTORS(vstore(to + v * VW, vload(row + v * VW));)
+        for (int c = 0; rest && c < NR; c += 8) store8(to + c, c < rest ? load8(row + c) : (v8){0});
     }
     int panels = (d + NR - 1) / NR;
     for (int p = 0; p < panels && x->rows < fill_rows; p++)
@@ -164,7 +170,7 @@ static void unpack(const sia_rows *shape, const float *x, int64_t width, float c
         if (shape->turn && shape->turn->turning)
             turn_row(shape->turn, d, shape->position + i, -1, factor, row, to);
         else
-            for (int c = 0; c < d; c++) to[c] = row[c] * factor;
+            scale_row(d, factor, row, to);
     }
 }
 
