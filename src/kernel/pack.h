@@ -21,43 +21,55 @@ typedef float v8_in_memory __attribute__((vector_size(32), aligned(4), may_alias
 INLINE v8 load8(const float *p) { return *(const v8_in_memory *)p; }
 INLINE void store8(float *p, v8 x) { *(v8_in_memory *)p = x; }
 
-/* cosine[i], sine[i] of the pairs at a position. */
-INLINE void angles_at(const sia_tables *t, int64_t position, float *restrict cosine, float *restrict sine) {
+/* cosine[i], sine[i] of the pairs at a position, times factor; the sine of the angle times `by`. Eight at a time: up to 7
+ * numbers behind the last pair are read and written. */
+INLINE void angles_at(const sia_tables *t, int64_t position, float by, float factor, float *cosine,
+                      float *sine) {
     int n = t->turning;
-    const float *restrict f = t->fine + position % SIA_ROTARY_FINE * 2 * n;
-    const float *restrict c = t->coarse + position / SIA_ROTARY_FINE * 2 * n;
-    for (int i = 0; i < n; i++) {
-        cosine[i] = c[i] * f[i] - c[n + i] * f[n + i];
-        sine[i] = c[n + i] * f[i] + c[i] * f[n + i];
+    const float *f = t->fine + position % SIA_ROTARY_FINE * 2 * n;
+    const float *c = t->coarse + position / SIA_ROTARY_FINE * 2 * n;
+    for (int i = 0; i < n; i += 8) {
+        v8 f_cosine = load8(f + i), f_sine = load8(f + n + i);
+        v8 c_cosine = load8(c + i), c_sine = load8(c + n + i);
+        store8(cosine + i, (c_cosine * f_cosine - c_sine * f_sine) * factor);
+        store8(sine + i, (c_sine * f_cosine + c_cosine * f_sine) * (by * factor));
     }
 }
 
 /* out = x turned (by = 1) or turned back (by = -1), times factor. */
 INLINE void turn_row(const sia_tables *t, int d, int64_t position, float by, float factor,
                      const float *restrict x, float *restrict out) {
-    float cosine[SIA_MAX_DIM / 2], sine[SIA_MAX_DIM / 2];
-    int half = d / 2, n = t->turning;
-    angles_at(t, position, cosine, sine);
-    for (int i = 0; i < n; i++) {
-        cosine[i] *= factor;
-        sine[i] *= by * factor;
-    }
-    if (t->pairs == SIA_PAIRS_HALVES) {
-        for (int i = 0; i < n; i++) {
-            out[i] = x[i] * cosine[i] - x[i + half] * sine[i];
-            out[i + half] = x[i] * sine[i] + x[i + half] * cosine[i];
+    float cosine[SIA_MAX_DIM / 2 + 8], sine[SIA_MAX_DIM / 2 + 8];
+    int half = d / 2, n = t->turning, i = 0;
+    angles_at(t, position, by, factor, cosine, sine);
+    if (t->pairs == SIA_PAIRS_ADJACENT) {
+        for (; i < n; i++) {
+            out[2 * i] = x[2 * i] * cosine[i] - x[2 * i + 1] * sine[i];
+            out[2 * i + 1] = x[2 * i] * sine[i] + x[2 * i + 1] * cosine[i];
         }
-        for (int i = n; i < half; i++) {
-            out[i] = x[i] * factor;
-            out[i + half] = x[i + half] * factor;
-        }
+        for (i = 2 * n; i < d; i++) out[i] = x[i] * factor;
         return;
     }
-    for (int i = 0; i < n; i++) {
-        out[2 * i] = x[2 * i] * cosine[i] - x[2 * i + 1] * sine[i];
-        out[2 * i + 1] = x[2 * i] * sine[i] + x[2 * i + 1] * cosine[i];
+    const float *y = x + half;
+    float *to_y = out + half;
+    for (; i + 8 <= n; i += 8) {
+        v8 a = load8(x + i), b = load8(y + i), c = load8(cosine + i), s = load8(sine + i);
+        store8(out + i, a * c - b * s);
+        store8(to_y + i, a * s + b * c);
     }
-    for (int i = 2 * n; i < d; i++) out[i] = x[i] * factor;
+    for (; i < n; i++) {
+        float a = x[i], b = y[i];
+        out[i] = a * cosine[i] - b * sine[i];
+        to_y[i] = a * sine[i] + b * cosine[i];
+    }
+    for (; i + 8 <= half; i += 8) {
+        store8(out + i, load8(x + i) * factor);
+        store8(to_y + i, load8(y + i) * factor);
+    }
+    for (; i < half; i++) {
+        out[i] = x[i] * factor;
+        to_y[i] = y[i] * factor;
+    }
 }
 
 /* out = x times factor. */

@@ -55,7 +55,7 @@ sia_status sia_tables_create(sia_tables **tables, sia_scheme scheme, const sia_a
     int64_t distance = t->stride * t->distance_tables, logs = scheme.row == SIA_ROW_LOGN ? length : 0;
     int64_t fine = SIA_ROTARY_FINE * 2 * (int64_t)t->turning;
     int64_t coarse = (length + SIA_ROTARY_FINE - 1) / SIA_ROTARY_FINE * 2 * t->turning;
-    int64_t floats = 2 * distance + logs + fine + coarse;
+    int64_t floats = 2 * distance + logs + fine + coarse + SIA_ROTARY_PAD;
     t->memory = sia_alloc((size_t)floats, sizeof(float));
     if (!t->memory) {
         sia_free(t);

@@ -12,13 +12,14 @@
  * load whole vectors at the diagonal. Their values are finite and without meaning.
  *
  * Rotary. The angle of a position is split, position = 256 coarse + fine, and a kernel joins the two by one
- * complex product: a million positions then need 4,352 rows instead of a million. */
+ * complex product: a million positions then need 4,352 rows instead of a million. Behind the last row there are
+ * SIA_ROTARY_PAD numbers more, for whole vectors there, too. */
 #ifndef SIA_POSITION_TABLE_H
 #define SIA_POSITION_TABLE_H
 
 #include "position/scheme.h"
 
-enum { SIA_TABLE_PAD = 256, SIA_ROTARY_FINE = 256 };
+enum { SIA_TABLE_PAD = 256, SIA_ROTARY_FINE = 256, SIA_ROTARY_PAD = 8 };
 
 typedef struct sia_tables {
     int64_t length;      /* distances and positions below it are covered */
