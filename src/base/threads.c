@@ -23,7 +23,7 @@ static struct {
     pthread_t helper[SIA_MAX_THREADS];
     int index[SIA_MAX_THREADS]; /* what each helper is told to be */
     int helpers;
-    bool quit, fork_watched;
+    bool quit;
     _Atomic unsigned generation;
     sia_task *run;
     void *context;
@@ -116,9 +116,34 @@ static void forget_helpers(void) {
     atomic_store(&pool.inside, 0);
 }
 
+static pthread_mutex_t locks[SIA_LOCKS] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                           PTHREAD_MUTEX_INITIALIZER};
+
+static void take_all(void) {
+    for (int i = 0; i < SIA_LOCKS; i++) pthread_mutex_lock(&locks[i]);
+}
+
+static void leave_all(void) {
+    for (int i = 0; i < SIA_LOCKS; i++) pthread_mutex_unlock(&locks[i]);
+}
+
+static void begin_child(void) {
+    forget_helpers();
+    leave_all();
+}
+
+static void watch_forks(void) { (void)pthread_atfork(take_all, leave_all, begin_child); }
+static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
+
+void sia_lock_take(sia_lock which) {
+    (void)pthread_once(&forks_watched, watch_forks);
+    pthread_mutex_lock(&locks[which]);
+}
+
+void sia_lock_leave(sia_lock which) { pthread_mutex_unlock(&locks[which]); }
+
 /* Called with the lock held. Fewer helpers than wished is no error: the work gets done all the same. */
 static void grow(int helpers) {
-    if (!pool.fork_watched) pool.fork_watched = pthread_atfork(NULL, NULL, forget_helpers) == 0;
     while (pool.helpers < helpers) {
         int index = pool.helpers;
         pool.index[index] = index;
@@ -130,6 +155,7 @@ static void grow(int helpers) {
 void sia_parallel(int threads, int64_t tasks, sia_task *run, void *context) {
     if (threads > tasks) threads = (int)tasks;
     if (threads > SIA_MAX_THREADS) threads = SIA_MAX_THREADS;
+    if (threads > 1) (void)pthread_once(&forks_watched, watch_forks); /* before a lock is held */
     if (threads <= 1 || pthread_mutex_trylock(&pool.owner) != 0) {
         for (int64_t task = 0; task < tasks; task++) run(context, task, 0);
         return;

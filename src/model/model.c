@@ -23,7 +23,6 @@ sia_status sia_model_create_blank(sia_model **out, const sia_model_config *confi
         return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
     sia_model *m = sia_alloc(1, sizeof *m);
     if (!m) return sia_fail_memory(err, sizeof *m, "model");
-    (void)pthread_mutex_init(&m->packing, NULL);
     m->config = *config;
     m->threads = threads ? threads : sia_threads_available();
     sia_status status = sia_kernel_check(err);
@@ -54,7 +53,6 @@ void sia_model_destroy(sia_model *m) {
     free_panels(&m->back);
     sia_parameters_destroy(&m->parameters);
     sia_attention_destroy(m->attention);
-    (void)pthread_mutex_destroy(&m->packing);
     sia_free(m);
 }
 
@@ -215,9 +213,9 @@ static sia_status pack(sia_model *m, bool back, bool shared, sia_error *err) {
 sia_status sia_model_pack(sia_model *m, bool back, sia_error *err) { return pack(m, back, false, err); }
 
 sia_status sia_model_pack_shared(sia_model *m, sia_error *err) {
-    pthread_mutex_lock(&m->packing);
+    sia_lock_take(SIA_LOCK_PANELS);
     sia_status status = pack(m, false, m->forward.memory != NULL, err);
-    pthread_mutex_unlock(&m->packing);
+    sia_lock_leave(SIA_LOCK_PANELS);
     return status;
 }
 

@@ -13,7 +13,6 @@
 #ifndef SIA_MODEL_MODEL_H
 #define SIA_MODEL_MODEL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
@@ -38,10 +37,9 @@ struct sia_model {
     const sia_kernel *kernel;
     sia_parameters parameters;
     sia_attention *attention;
-    sia_panels forward;      /* for x W^T; empty until they are packed */
-    sia_panels back;         /* for dy W; empty until the model is trained */
-    pthread_mutex_t packing; /* held by one who makes a session */
-    _Atomic int sessions;    /* that are open, and read attention and panels */
+    sia_panels forward;   /* for x W^T; empty until they are packed */
+    sia_panels back;      /* for dy W; empty until the model is trained */
+    _Atomic int sessions; /* that are open, and read attention and panels */
 };
 
 /* A model whose weights are all 0, for one who fills them from a file. */

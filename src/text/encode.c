@@ -12,6 +12,7 @@
  * In parallel, a text is encoded by blocks (split.h), which together give the ids of the whole. */
 #include "text/tokenizer.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,10 +60,10 @@ void sia_encoder_destroy(sia_encoder *e) {
 
 static sia_encoder *take_encoder(const sia_tokenizer *t) {
     sia_tokenizer *owner = (sia_tokenizer *)t; /* the list is behind a lock; all else stays const */
-    pthread_mutex_lock(&owner->lock);
+    sia_lock_take(SIA_LOCK_ENCODERS);
     sia_encoder *e = owner->idle;
     if (e) owner->idle = e->next;
-    pthread_mutex_unlock(&owner->lock);
+    sia_lock_leave(SIA_LOCK_ENCODERS);
     if (e) return e;
     e = calloc(1, sizeof *e);
     if (!e) return NULL;
@@ -74,10 +75,10 @@ static sia_encoder *take_encoder(const sia_tokenizer *t) {
 
 static void give_back(const sia_tokenizer *t, sia_encoder *e) {
     sia_tokenizer *owner = (sia_tokenizer *)t;
-    pthread_mutex_lock(&owner->lock);
+    sia_lock_take(SIA_LOCK_ENCODERS);
     e->next = owner->idle;
     owner->idle = e;
-    pthread_mutex_unlock(&owner->lock);
+    sia_lock_leave(SIA_LOCK_ENCODERS);
 }
 
 /* -------------------------------------------------------------------------------------------------- cache */

@@ -21,6 +21,7 @@
 #include <pcre2.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 /* Unicode's White_Space, spelled out. */
 #define SPACES                                                                                               \
@@ -39,11 +40,10 @@ enum { CODE_POINTS = 0x110000, PAGE = 256 };
 
 static struct {
     pthread_once_t once;
-    pthread_mutex_t lock; /* for the match data, which is needed when a page of classes is filled */
     sia_error failure;
     pcre2_code *pattern, *classes;
-    pcre2_match_data *match;
-} split = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pcre2_match_data *match; /* needed when a page of classes is filled, one at a time */
+} split = {.once = PTHREAD_ONCE_INIT};
 
 /* The class of every code point; 0 is not known yet. Filled by pages of 256 when one of them is first seen,
  * since all of Unicode would take 15 ms; what is never touched takes no memory. Accessed atomically. */
@@ -146,7 +146,7 @@ static unsigned learn_page(uint32_t code) {
     size_t bytes = 0, at = 0;
     for (uint32_t i = 0; i < PAGE; i++)
         if (first + i < 0xd800 || first + i >= 0xe000) bytes += put_utf8(text + bytes, first + i);
-    pthread_mutex_lock(&split.lock);
+    sia_lock_take(SIA_LOCK_CLASSES);
     while (at < bytes) {
         int group = pcre2_match(split.classes, text, bytes, at, PCRE2_NO_UTF_CHECK, split.match, NULL);
         size_t end = group > 1 ? pcre2_get_ovector_pointer(split.match)[1] : bytes;
@@ -159,7 +159,7 @@ static unsigned learn_page(uint32_t code) {
             __atomic_store_n(&class_of[c], (uint8_t) class, __ATOMIC_RELAXED);
         }
     }
-    pthread_mutex_unlock(&split.lock);
+    sia_lock_leave(SIA_LOCK_CLASSES);
     return __atomic_load_n(&class_of[code], __ATOMIC_RELAXED);
 }
 

@@ -13,7 +13,6 @@
 #ifndef SIA_TEXT_TOKENIZER_H
 #define SIA_TEXT_TOKENIZER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,10 +49,9 @@ struct sia_tokenizer {
     uint32_t byte_id[256]; /* the tokens of single bytes */
     uint64_t *pairs;       /* [pair_mask + 1] hash table from pairs to merges, see sia_pair_find */
     uint64_t pair_mask;
-    uint32_t *byte_rank;  /* [256 * 256] the ranks of pairs of bytes: half of all questions are for them */
-    uint32_t *result;     /* [merge_count] merges[rank].result, which is asked for most */
-    pthread_mutex_t lock; /* guards idle */
-    sia_encoder *idle;    /* encoders that no call uses now, with what they have cached */
+    uint32_t *byte_rank; /* [256 * 256] the ranks of pairs of bytes: half of all questions are for them */
+    uint32_t *result;    /* [merge_count] merges[rank].result, which is asked for most */
+    sia_encoder *idle;   /* encoders that no call uses now, with what they have cached */
 };
 
 /* Whether they give the same ids to every text, and the same texts to all ids. */

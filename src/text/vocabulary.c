@@ -23,7 +23,6 @@ sia_status sia_vocabulary_create(sia_tokenizer **result, const char *name, uint3
     if (status) return status;
     sia_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return sia_fail_memory(err, sizeof *t, name);
-    (void)pthread_mutex_init(&t->lock, NULL);
     t->name = name;
     t->size = size;
     t->merge_count = merges;
@@ -44,7 +43,6 @@ sia_status sia_vocabulary_create(sia_tokenizer **result, const char *name, uint3
 void sia_tokenizer_close(sia_tokenizer *t) {
     if (!t) return;
     sia_encoder_destroy(t->idle);
-    (void)pthread_mutex_destroy(&t->lock);
     free(t->bytes);
     free(t->start);
     free(t->length);

@@ -5,11 +5,13 @@
  * this too (make test PRESET=tsan). */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "base/random.h"
 #include "base/threads.h"
 #include "end_child.h"
+#include "model/model.h"
 #include "support.h"
 #include "train/train.h"
 #include "tree.h"
@@ -377,6 +379,85 @@ static void test_fork_while_growing(void **state) {
     free(p);
 }
 
+static _Atomic bool encoding;
+
+static void *encode_on(void *context) {
+    caller *c = context;
+    uint32_t ids[8];
+    size_t count;
+    c->good = true;
+    while (c->good && encoding)
+        c->good = sia_tokenizer_encode(c->shared, "short", 5, ids, &count, NULL) == SIA_OK;
+    return NULL;
+}
+
+/* Many short texts: in a tenth of the moments one of the threads held what the child needs. */
+static void test_fork_while_encoding(void **state) {
+    (void)state;
+    SKIP_WITH_THREAD_SANITIZER();
+    enum { CHILDREN = 50 };
+    pthread_t threads[CALLERS];
+    caller callers[CALLERS];
+    int result = 0;
+    sia_tokenizer *t = small_tokenizer(300);
+    encoding = true;
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (caller){.shared = t};
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_on, &callers[i]), 0);
+    }
+    for (int i = 0; i < CHILDREN && result == 0; i++) {
+        uint32_t ids[8];
+        size_t count;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            (void)alarm(20); /* a child that hangs is a failure, not a test that never ends */
+            end_child(sia_tokenizer_encode(t, "\xce\xb1", 2, ids, &count, NULL) == SIA_OK ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &result, 0), child);
+    }
+    encoding = false;
+    for (int i = 0; i < CALLERS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < CALLERS; i++) assert_true(callers[i].good);
+    assert_int_equal(result, 0);
+    sia_tokenizer_close(t);
+}
+
+static void *think_once(void *context) {
+    caller *c = context;
+    sia_session *s;
+    c->good = sia_session_create(&s, (sia_model *)c->shared, SIA_F32, NULL) == SIA_OK;
+    sia_session_destroy(s);
+    return NULL;
+}
+
+/* The thread that packs the weights for the first session is not in the child, which makes a session of its own. */
+static void test_fork_while_packing(void **state) {
+    (void)state;
+    SKIP_WITH_THREAD_SANITIZER(); /* the look at panels that another thread makes is a race, and meant to be one */
+    pthread_t thread;
+    sia_model *m;
+    int result;
+    sia_model_config config = {.layers = 1, .width = 256, .heads = 4, .vocabulary = 20000, .train_len = 16};
+    OK(sia_model_create(&m, &config, 1, &said));
+    caller packer = {.shared = m};
+    assert_int_equal(pthread_create(&thread, NULL, think_once, &packer), 0);
+    while (!*(float *volatile *)&m->forward.memory) (void)sched_yield();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        caller here = {.shared = m};
+        (void)alarm(20); /* a child that hangs is a failure, not a test that never ends */
+        (void)think_once(&here);
+        end_child(here.good ? 0 : 1);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(packer.good);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    sia_model_destroy(m);
+}
+
 // NOLINTEND(bugprone-suspicious-memory-comparison)
 
 int main(void) {
@@ -389,6 +470,8 @@ int main(void) {
         cmocka_unit_test(test_trainings),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_fork_while_growing),
+        cmocka_unit_test(test_fork_while_encoding),
+        cmocka_unit_test(test_fork_while_packing),
     };
     return cmocka_run_group_tests_name("threads", tests, scratch_create, scratch_destroy);
 }
