@@ -459,6 +459,8 @@ static void part_task(void *context, int64_t task, int worker_index) {
          *folder = runs ? sia_path_join(runs, w.p->name) : NULL;
     sia_status status = folder ? sia_link_refuse(runs, w.p->name, &err) : sia_fail_memory(&err, 64, "path");
     if (!status) status = run_part(&w, folder, &err);
+    /* A loss that left the ground has no file that would name the training. */
+    if (status == SIA_NUMBER) (void)sia_fail(&err, status, "%s: %s", w.p->name, err.text);
     free(runs);
     free(folder);
     pthread_mutex_lock(&s->lock);

@@ -270,6 +270,7 @@ static sia_status fine_tune(state *s, sia_error *err) {
     if (!status && is_first(s)) status = sia_link_refuse(s->job->folder, u->name, err);
     status = sia_comm_agree(s->job->comm, status, err);
     if (!status) status = sia_train(&job, err);
+    if (status == SIA_NUMBER && err) (void)sia_fail(err, status, "%s: %s", u->name, err->text);
     sia_free(s->row);
     sia_free(s->mask);
     s->row = NULL;

@@ -324,6 +324,11 @@ static void command_lines(void **state) {
          "--heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
          0, "\"error\": null"}, /* one seed has none */
+        /* Of several trainings, the one whose loss left the ground is named. */
+        {"$SIA compare --out v --quiet --schemes rope --sweep unembedding-rate=0.001,1000 --layers 1 --width "
+         "16 "
+         "--heads 2 --vocabulary 300 --train-len 16 --batch 2 --steps 9 --eval-windows 1 --lengths 1x",
+         1, "sia: rope-unembedding_rate=1000-seed0: step "},
         {"tail -n 1 u/runs/rope-steps=400-seed0/metrics.jsonl | grep -c '\"epoch\":0\\.[0-9]'", 0, "1\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
