@@ -338,14 +338,14 @@ sia_status sia_source_document(const sia_source *s, uint64_t n, sia_stopped *sto
     bool stop = false;
     start_document(&w, s->seed, n);
     while (w.t < s->words && !w.failed && !(stop = stopped && stopped())) sentence(&w);
+    /* A text file's last line ends. */
+    while (w.length && w.text[w.length - 1] == '\n') w.length--;
+    put(&w, "\n", 1);
     if (w.failed || stop) {
         free(w.text);
         return stop ? sia_fail(err, SIA_STOPPED, "stopped")
                     : sia_fail_memory(err, w.length + 1, "generated text");
     }
-    /* A text file's last line ends. */
-    while (w.length && w.text[w.length - 1] == '\n') w.length--;
-    put(&w, "\n", 1);
     *text = w.text;
     *length = w.length;
     return SIA_OK;
