@@ -42,8 +42,8 @@ static sia_status check_batches(const sia_batches *b, int64_t windows, int64_t s
     if (b->order != SIA_ORDER_SEQUENTIAL && b->order != SIA_ORDER_SHUFFLED)
         return sia_fail(err, SIA_ARGUMENT, "order %d: want sequential or shuffled", (int)b->order);
     if (windows < 1)
-        return sia_fail(err, SIA_ARGUMENT, "the corpus has %lld tokens: want at least %lld for one sequence",
-                        (long long)sia_corpus_tokens(b->corpus), (long long)b->length + 1);
+        return sia_fail(err, SIA_ARGUMENT, "the corpus has %lld tokens: want at least %llu for one sequence",
+                        (long long)sia_corpus_tokens(b->corpus), (unsigned long long)b->length + 1);
     return SIA_OK;
 }
 
@@ -121,9 +121,9 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
     }
     if (!total)
         return sia_fail(err, SIA_ARGUMENT,
-                        "no document of %lld tokens: the longest has %lld; want longer documents or shorter "
+                        "no document of %llu tokens: the longest has %lld; want longer documents or shorter "
                         "lengths",
-                        (long long)length + 1, (long long)longest);
+                        (unsigned long long)length + 1, (long long)longest);
     if (count == 0 || count > total) count = total;
     sia_status status = make_windows(out, c, length, count, err);
     if (status) return status;
@@ -151,8 +151,8 @@ sia_status sia_windows_make(sia_windows **out, const sia_corpus *c, int64_t leng
                         (long long)length);
     int64_t tokens = sia_corpus_tokens(c), total = (tokens - 1) / length;
     if (total < 1)
-        return sia_fail(err, SIA_ARGUMENT, "all documents together have %lld tokens: want %lld",
-                        (long long)tokens, (long long)length + 1);
+        return sia_fail(err, SIA_ARGUMENT, "all documents together have %lld tokens: want %llu",
+                        (long long)tokens, (unsigned long long)length + 1);
     if (count == 0 || count > total) count = total;
     sia_status status = make_windows(out, c, length, count, err);
     for (int64_t i = 0; !status && i < count; i++)

@@ -81,7 +81,7 @@ sia_status sia_model_config_complete(sia_model_config *c, sia_error *err) {
                             c->width, c->heads);
         c->head_dim = c->width / c->heads;
     }
-    if (c->hidden == 0 && c->width <= 65536) c->hidden = 4 * c->width;
+    if (c->hidden == 0 && c->width > 0 && c->width <= 65536) c->hidden = 4 * c->width;
     if (c->tau == 0) c->tau = 10;
     if (c->alpha == 0) c->alpha = exp(0.5);
     if (c->beta == 0) c->beta = exp(0.5);

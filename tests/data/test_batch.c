@@ -148,6 +148,7 @@ static void test_batch_errors(void **state) {
         {10, 1, 1, -1, 0, 0, "step -1"},
         {10, 1, 1, INT64_MAX, 0, 0, "out of range"},
         {100, 1, 1, 0, 0, 0, "the corpus has 100 tokens: want at least 101"},
+        {INT64_MAX, 1, 1, 0, 0, 0, "the corpus has 100 tokens: want at least 9223372036854775808"},
         {10, 1, 1, 0, 0, 2, "order 2: want sequential or shuffled"},
     };
     uint32_t ids[256];
@@ -235,6 +236,8 @@ static void test_window_parts(void **state) {
     assert_int_equal(sia_windows_create(&w, c, 534, 0, &err), SIA_ARGUMENT);
     assert_sentence(&err, "no document of 535 tokens: the longest has 534; want longer documents or shorter "
                           "lengths");
+    assert_int_equal(sia_windows_create(&w, c, INT64_MAX, 0, &err), SIA_ARGUMENT);
+    assert_sentence(&err, "no document of 9223372036854775808 tokens");
     assert_int_equal(sia_windows_create(&w, c, 0, 0, &err), SIA_ARGUMENT);
     sia_corpus_close(c);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A text through the KV cache against the float64 model, in chunks of all sizes; and the choice of tokens. */
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -272,6 +273,10 @@ static void wrong_uses(void **state) {
     REFUSED(sia_model_create(NULL, &config, 1, &err),
             "model: want a place for the result and a configuration, got NULL");
     REFUSED(sia_model_create(&none, &config, -1, &err), "threads -1: want 0 to 1024");
+    sia_model_config narrow = config;
+    narrow.width = INT_MIN; /* of which four times is no int: not before it is looked at */
+    narrow.heads = 2;
+    REFUSED(sia_model_create(&none, &narrow, 1, &err), "width -2.14748e+09: want 8 to 65536");
     assert_null(none);
     REFUSED(sia_model_preset(NULL, &config, &err), "model: want a preset and a place for it, got NULL");
     config.init = (sia_init)7;
