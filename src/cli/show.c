@@ -18,7 +18,7 @@ const char *cli_shown(const char *text) {
     return sia_harmless(room, strlen(room), "");
 }
 
-/* 127 stands in strings only. */
+/* json_dumpf leaves a control character as it is, 127, which stands in strings only. */
 static int write_escaped(const char *bytes, size_t size, void *to) {
     for (const char *at = bytes, *end = bytes + size; at < end;) {
         const char *found = memchr(at, 127, (size_t)(end - at));
@@ -29,14 +29,10 @@ static int write_escaped(const char *bytes, size_t size, void *to) {
     return 0;
 }
 
-int cli_json_dump(const json_t *object, FILE *to, size_t flags) {
-    if (isatty(fileno(to)) == 1) flags |= JSON_ENSURE_ASCII;
-    return json_dump_callback(object, write_escaped, to, flags);
-}
-
 static sia_status write_line(json_t *line, FILE *to, size_t flags, sia_error *err) {
     if (!line) return sia_fail(err, SIA_NUMBER, "JSON: a figure is not finite, or there is no memory");
-    int failed = cli_json_dump(line, to, flags);
+    if (isatty(fileno(to)) == 1) flags |= JSON_ENSURE_ASCII;
+    int failed = json_dump_callback(line, write_escaped, to, flags);
     json_decref(line);
     if (!failed && fputc('\n', to) != EOF) return SIA_OK;
     return sia_fail(err, SIA_FILE, "%s: %s", to == stdout ? "stdout" : "JSON", strerror(errno));

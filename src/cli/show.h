@@ -16,9 +16,6 @@
  * more. */
 const char *cli_shown(const char *text);
 
-/* As json_dumpf, which leaves a control character as it is, 127; on a terminal all but ASCII is escaped. */
-int cli_json_dump(const json_t *object, FILE *to, size_t flags);
-
 /* Prints object as one line on stdout, six digits a number, and takes the reference. NULL (json_pack's answer
  * to a number that is not finite, or to no memory) is a failure. */
 sia_status cli_json_line(json_t *object, sia_error *err);

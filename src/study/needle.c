@@ -349,7 +349,7 @@ static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *e
         int64_t length = s->settings.multiples[i] * s->now->settings.model.train_len;
         sia_retrieval_result result;
         bool found = false;
-        sia_status status = sia_comm_agree(s->job->comm, find_lines(s, length, &result, &found, err), err);
+        sia_status status = find_lines(s, length, &result, &found, err);
         if (status) return status;
         *missing += !found;
         if (found != !model) continue;

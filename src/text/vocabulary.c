@@ -55,7 +55,8 @@ void sia_tokenizer_close(sia_tokenizer *t) {
 }
 
 /* Appends to the bytes of all tokens, and a 0 that is not counted. */
-static sia_status store(sia_tokenizer *t, uint32_t id, const char *bytes, size_t length, sia_error *err) {
+sia_status sia_vocabulary_set(sia_tokenizer *t, uint32_t id, const char *bytes, size_t length,
+                              sia_error *err) {
     if (id >= t->size)
         return sia_fail(err, SIA_FORMAT, "%s: a token has id %u, want ids below the number of tokens, %u",
                         t->name, id, t->size);
@@ -73,13 +74,8 @@ static sia_status store(sia_tokenizer *t, uint32_t id, const char *bytes, size_t
     return SIA_OK;
 }
 
-sia_status sia_vocabulary_set(sia_tokenizer *t, uint32_t id, const char *bytes, size_t length,
-                              sia_error *err) {
-    return store(t, id, bytes, length, err);
-}
-
 sia_status sia_vocabulary_set_special(sia_tokenizer *t, uint32_t id, const char *name, sia_error *err) {
-    sia_status status = store(t, id, name, strlen(name), err);
+    sia_status status = sia_vocabulary_set(t, id, name, strlen(name), err);
     if (!status) t->special[id] = true;
     return status;
 }
