@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "larger.h"
 #include "problem.h"
 
 /* What rounding of the stored keys and values does to the output, relative to its largest number: f16 has 11
@@ -412,7 +413,7 @@ static void million(void **state) {
             for (int j = 0; j < D; j++) o[j] += w * kinds[1][i % KINDS][j];
         }
         double worst = 0;
-        for (int j = 0; j < D; j++) worst = fmax(worst, fabs(out[j] - o[j] / z));
+        for (int j = 0; j < D; j++) worst = larger(worst, fabs(out[j] - o[j] / z));
         printf("%s cache of %d positions, %.0f MB: error %.1e, bound %.0e\n", types[type].name, N,
                (double)sia_cache_bytes(c) / 1e6, worst, types[type].bound);
         assert_true(worst < types[type].bound);

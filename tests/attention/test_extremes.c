@@ -419,7 +419,7 @@ static void lowest_logit(void **state) {
             for (int64_t i = 0; i < p.v.count; i++) p.v.f[i] = i % 2 ? 1 : 0;
             attend(&p, &ways[w]);
             for (int64_t i = 0; i < p.out.count; i++)
-                if (i % 2 ? fabs(p.out.f[i] - 1.0) > ways[w].bound : p.out.f[i] != 0)
+                if (i % 2 ? !(fabs(p.out.f[i] - 1.0) <= ways[w].bound) : p.out.f[i] != 0)
                     fail_msg("%s %s: out is %g", kernel->name, ways[w].name, (double)p.out.f[i]);
             problem_destroy(&p);
         }

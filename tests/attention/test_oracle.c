@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "larger.h"
 #include "problem.h"
 
 static double loss(problem *p) {
@@ -30,8 +31,8 @@ static double difference(problem *p, double *x, const tensor *gradient, int64_t 
         x[i] = before - h;
         double down = loss(p);
         x[i] = before;
-        worst = fmax(worst, fabs((up - down) / (2 * h) - gradient->d[i]));
-        most = fmax(most, fabs(gradient->d[i]));
+        worst = larger(worst, fabs((up - down) / (2 * h) - gradient->d[i]));
+        most = larger(most, fabs(gradient->d[i]));
     }
     return worst / most;
 }

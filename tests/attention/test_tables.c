@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "larger.h"
 #include "position/table.h"
 
 static const struct {
@@ -175,7 +176,7 @@ static void rotary_tables_far_out(void **state) {
         for (int i = 0; i < 32; i++) {
             const float *fine = t->fine + position % 256 * 64, *coarse = t->coarse + position / 256 * 64;
             double cosine = (double)coarse[i] * fine[i] - (double)coarse[32 + i] * fine[32 + i];
-            worst = fmax(worst, fabs(cosine - cos((double)position * f[i])));
+            worst = larger(worst, fabs(cosine - cos((double)position * f[i])));
         }
     assert_true(worst < 2e-7);
     sia_tables_destroy(t);

@@ -180,8 +180,8 @@ static int check(const char *scheme, ring_case c) {
                     (long long)c.batch, (long long)c.length, c.heads, c.kv_heads, names[i], error, bound);
     }
     for (int h = 0; p.logn && h < c.heads; h++)
-        if (fabs(p.ring_logn[h] - (double)p.d_logn[h]) >
-            GRADIENT_BOUND * fmax(1, fabs((double)p.d_logn[h]))) {
+        if (!(fabs(p.ring_logn[h] - (double)p.d_logn[h]) <=
+              GRADIENT_BOUND * fmax(1, fabs((double)p.d_logn[h])))) {
             failures++;
             print_error("%s: d_logn[%d]: %g, want %g\n", scheme, h, p.ring_logn[h], (double)p.d_logn[h]);
         }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "larger.h"
 #include "threads.h"
 #include "train/checkpoint.h"
 #include "train/gather.h"
@@ -170,8 +171,8 @@ static void release(job *j) {
 static double difference(const float *x, const float *y, int64_t count) {
     double most = 0, error = 0;
     for (int64_t i = 0; i < count; i++) {
-        most = fmax(most, fabs((double)x[i]));
-        error = fmax(error, fabs((double)x[i] - (double)y[i]));
+        most = larger(most, fabs((double)x[i]));
+        error = larger(error, fabs((double)x[i] - (double)y[i]));
     }
     return error / most;
 }
@@ -192,7 +193,7 @@ static void as_one_process(void **state) {
         double worst = 0;
         int64_t bytes = 0;
         for (int step = 0; step < STEPS; step++)
-            worst = fmax(worst, fabs(one.loss[0][step] - all.loss[0][step]) / one.loss[0][step]);
+            worst = larger(worst, fabs(one.loss[0][step] - all.loss[0][step]) / one.loss[0][step]);
         for (int r = 0; r < cases[i].ranks; r++) bytes += all.state_bytes[r];
         double states = difference(one.states, all.states, one.state_floats);
         print_message("%s, %d ranks, %d together: losses %.1e (1e-05), states %.1e (1e-04)\n",

@@ -12,6 +12,7 @@
 #include "data/windows.h"
 #include "eval/loss.h"
 #include "eval/text.h"
+#include "larger.h"
 #include "reference.h"
 #include "small_run.h"
 #include "text/tokenizer.h"
@@ -81,7 +82,7 @@ static void check_length(sia_model *m, const sia_loss_eval *e, int64_t length) {
         assert_int_equal(result.bins[b].from, at);
         for (; at < result.bins[b].to; at++) sum += by_position[at];
         double mean = sum / (double)(result.bins[b].to - result.bins[b].from);
-        worst = fmax(worst, fabs(result.bins[b].loss - mean));
+        worst = larger(worst, fabs(result.bins[b].loss - mean));
     }
     assert_int_equal(at, length);
     assert_int_equal(result.mean.tokens, WINDOWS * LONGEST);

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "eval/probe.h"
 #include "eval/quantile.h"
+#include "larger.h"
 #include "position/scheme.h"
 #include "reference.h"
 
@@ -312,9 +313,9 @@ static void against_reference(void **state) {
         for (int layer = 0; layer < LAYERS; layer++)
             for (int head = 0; head < HEADS; head++)
                 for (int kind = 0; kind < SIA_PROBE_KINDS; kind++)
-                    sample =
-                        fmax(sample, compare_sample(sia_probe_logits_of(p, layer, head, (sia_probe_kind)kind),
-                                                    w->pairs[layer][head][kind]));
+                    sample = larger(sample,
+                                    compare_sample(sia_probe_logits_of(p, layer, head, (sia_probe_kind)kind),
+                                                   w->pairs[layer][head][kind]));
         printf("%-12s  rows %.0e  mass %.0e  logits %.0e  bound 1e-05\n", cases[i][1], rows, mass, sample);
         assert_true(rows < 1e-5);
         assert_true(mass < 1e-5);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "larger.h"
 #include "model/training.h"
 #include "problem.h"
 #include "reference.h"
@@ -71,7 +72,7 @@ static double difference(const reference *r, int which) {
     int64_t count = p->rows * p->columns, step = count > 12 ? count / 12 : 1;
     double worst = 0, most = 0;
     const double h = 1e-5;
-    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs((double)p->gradient[i]));
+    for (int64_t i = 0; i < count; i++) most = larger(most, fabs((double)p->gradient[i]));
     for (int64_t i = 0; i < count; i += step) {
         double *x = &r->values[which][i], before = *x;
         *x = before + h;
@@ -79,7 +80,7 @@ static double difference(const reference *r, int which) {
         *x = before - h;
         double down = reference_loss(r, BATCH, LENGTH, ids, targets, NULL);
         *x = before;
-        worst = fmax(worst, fabs((up - down) / (2 * h) - p->gradient[i]));
+        worst = larger(worst, fabs((up - down) / (2 * h) - p->gradient[i]));
     }
     return worst / most;
 }
@@ -112,8 +113,8 @@ static void gradients(void **state) {
         const char *name = "";
         for (int i = 0; i < sia_model_tensors(m); i++) {
             double error = difference(&r, i);
-            if (error > worst) name = m->parameters.list[i].name;
-            worst = fmax(worst, error);
+            if (!(error <= worst)) name = m->parameters.list[i].name;
+            worst = larger(worst, error);
         }
         printf("%-12s loss %.1e  gradients of %d tensors %.1e (%s)  bound %.0e\n", *scheme,
                fabs(loss - wanted) / wanted, sia_model_tensors(m), worst, name, bound);

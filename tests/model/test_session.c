@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "larger.h"
 #include "model/session.h"
 #include "model/tap.h"
 #include "model/validation.h"
@@ -76,10 +77,10 @@ static void against_reference(void **state) {
                 if (sia_session_create(&s, m, types[type].type, &err)) fail_msg("%s", err.text);
                 feed(s, pieces[p], losses, logits);
                 double worst = 0, sum = 0;
-                for (int i = 0; i < LENGTH; i++) worst = fmax(worst, fabs(losses[i] - wanted[i]));
+                for (int i = 0; i < LENGTH; i++) worst = larger(worst, fabs(losses[i] - wanted[i]));
                 for (int i = 0; i < VOCABULARY; i++) sum += exp((double)logits[i]);
                 double last = log(sum) - (double)logits[targets[LENGTH - 1]];
-                worst = fmax(worst, fabs(last - wanted[LENGTH - 1]));
+                worst = larger(worst, fabs(last - wanted[LENGTH - 1]));
                 if (p == 0) printf("  %s", types[type].name);
                 printf(" %.0e", worst);
                 assert_true(worst < types[type].bound);

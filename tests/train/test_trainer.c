@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "larger.h"
 #include "train/trainer.h"
 
 enum { BATCH = 8, LENGTH = 24, VOCABULARY = 64, MOST_STEPS = 200 };
@@ -114,7 +115,7 @@ static void test_parts_of_a_batch(void **state) {
         double most = 0;
         s.training.micro_batch = parts[i];
         curve c = train(s, 1);
-        for (int64_t k = 0; k < steps; k++) most = fmax(most, fabs(c.loss[k] - whole.loss[k]));
+        for (int64_t k = 0; k < steps; k++) most = larger(most, fabs(c.loss[k] - whole.loss[k]));
         print_message("  parts of %d: losses differ by %.1e at most; want 1e-5\n", (int)parts[i], most);
         assert_true(most < 1e-5);
         sia_free(c.weights);
