@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include "data/permutation.h"
+#include "data/windows.h"
 
 enum { TOKENS = 1000, END = 7 };
 
@@ -159,6 +160,9 @@ static void test_batch_errors(void **state) {
         assert_int_equal(sia_batches_read(&b, cases[i].step, cases[i].rank, ids, NULL, &err), SIA_ARGUMENT);
         assert_sentence(&err, cases[i].sentence);
     }
+    sia_batches none = {.corpus = c, .sequences = 1};
+    assert_int_equal(sia_batches_windows(&none), 0);
+    assert_true(sia_batches_epochs(&none, 5) == 0);
     sia_corpus_close(c);
 }
 
@@ -210,6 +214,60 @@ static void test_windows(void **state) {
     sia_corpus_close(c);
 }
 
+/* Which of all windows are taken: evenly, window floor(k total / count) for k = 0 ... Joined, documents do not end them. */
+static void test_spread(void **state) {
+    (void)state;
+    sia_corpus *c = make_corpus(1000, starts, 5);
+    enum { MOST = 15 };
+    static const struct {
+        int64_t length, asked;
+        bool join;
+        int64_t got, first[MOST];
+    } cases[] = {
+        {64, 0, false, 14, {0, 100, 166, 230, 294, 358, 422, 486, 550, 614, 700, 764, 828, 892}},
+        {64, 5, false, 5, {0, 166, 358, 550, 764}},
+        {64, 3, false, 3, {0, 294, 614}},
+        {533, 2, false, 1, {166}},
+        {64, 0, true, 15, {0, 64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896}},
+        {64, 99, true, 15, {0, 64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896}},
+        {64, 4, true, 4, {0, 192, 448, 704}},
+        {499, 0, true, 2, {0, 499}},
+        {999, 7, true, 1, {0}},
+        {1, 3, false, 3, {0, 334, 666}},
+        {1, 3, true, 3, {0, 333, 666}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_windows *w;
+        OK(sia_windows_make(&w, c, cases[i].length, cases[i].asked, cases[i].join, &said));
+        assert_int_equal(sia_windows_count(w), cases[i].got);
+        for (int64_t n = 0; n < cases[i].got; n++)
+            assert_int_equal(sia_windows_first(w, n), cases[i].first[n]);
+        assert_int_equal(sia_windows_first(w, -1), -1);
+        assert_int_equal(sia_windows_first(w, cases[i].got), -1);
+        sia_windows_destroy(w);
+    }
+    static const struct {
+        int64_t length, count;
+        bool join;
+        const char *sentence;
+    } wrong[] = {
+        {0, 3, false, "3 windows of 0 tokens"},
+        {64, -1, false, "-1 windows of 64 tokens"},
+        {0, 3, true, "3 windows of 0 tokens"},
+        {64, -1, true, "-1 windows of 64 tokens"},
+        {1000, 0, true, "all documents together have 1000 tokens: want 1001"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        sia_windows *w;
+        sia_error err;
+        assert_int_equal(sia_windows_make(&w, c, wrong[i].length, wrong[i].count, wrong[i].join, &err),
+                         SIA_ARGUMENT);
+        assert_null(w);
+        assert_sentence(&err, wrong[i].sentence);
+    }
+    sia_corpus_close(c);
+}
+
 /* 1 part, 4 parts and 16 parts have the same targets in the same order; only what stands before them
  * differs. */
 static void test_window_parts(void **state) {
@@ -229,9 +287,11 @@ static void test_window_parts(void **state) {
             }
     }
     assert_int_equal(sia_windows_read(w, 14, 1, 0, ids, &err), SIA_ARGUMENT);
+    assert_sentence(&err, "window 14: want 0 to 13");
     assert_int_equal(sia_windows_read(w, 0, 3, 0, ids, &err), SIA_ARGUMENT);
     assert_sentence(&err, "3 parts: want a divisor of the length 64");
     assert_int_equal(sia_windows_read(w, 0, 4, 4, ids, &err), SIA_ARGUMENT);
+    assert_sentence(&err, "part 4: want 0 to 3");
     sia_windows_destroy(w);
     assert_int_equal(sia_windows_create(&w, c, 534, 0, &err), SIA_ARGUMENT);
     assert_sentence(&err, "no document of 535 tokens: the longest has 534; want longer documents or shorter "
@@ -247,7 +307,7 @@ int main(void) {
         cmocka_unit_test(test_permutation),      cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_ranks_and_purity), cmocka_unit_test(test_batch_errors),
         cmocka_unit_test(test_corpus_errors),    cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_window_parts),
+        cmocka_unit_test(test_spread),           cmocka_unit_test(test_window_parts),
     };
     return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }

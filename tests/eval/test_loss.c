@@ -171,27 +171,6 @@ static void test_lengths(void **state) {
     }
 }
 
-static void test_join(void **state) {
-    (void)state;
-    uint16_t tokens[TOKENS];
-    sia_corpus *c = corpus_of(tokens);
-    sia_windows *w;
-    sia_error err;
-    assert_int_equal(sia_windows_create(&w, c, 700, 0, &err), SIA_ARGUMENT); /* the second has 700 tokens */
-    assert_non_null(strstr(err.text, "no document of 701 tokens: the longest has 700"));
-    OK(sia_windows_make(&w, c, 999, 0, true, &said));
-    assert_int_equal(sia_windows_count(w), 1);
-    sia_windows_destroy(w);
-    OK(sia_windows_make(&w, c, 100, 3, true, &said)); /* of the nine that there are */
-    assert_int_equal(sia_windows_count(w), 3);
-    for (int i = 0; i < 3; i++) assert_int_equal(sia_windows_first(w, i), 300 * i);
-    sia_windows_destroy(w);
-    assert_int_equal(sia_windows_make(&w, c, 1000, 0, true, &err), SIA_ARGUMENT);
-    assert_non_null(strstr(err.text, "all documents together have 1000 tokens: want 1001"));
-    assert_int_equal(sia_windows_make(&w, c, 0, 0, true, &err), SIA_ARGUMENT);
-    sia_corpus_close(c);
-}
-
 /* Many chunks, blocks and stretches; what the cache holds is linear in the length. */
 static void test_long(void **state) {
     (void)state;
@@ -246,9 +225,8 @@ static void test_large_tokenizer(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference), cmocka_unit_test(test_scheme_matters),
-        cmocka_unit_test(test_lengths),   cmocka_unit_test(test_join),
-        cmocka_unit_test(test_long),      cmocka_unit_test(test_large_tokenizer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference),
+                                       cmocka_unit_test(test_scheme_matters), cmocka_unit_test(test_lengths),
+                                       cmocka_unit_test(test_long), cmocka_unit_test(test_large_tokenizer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
