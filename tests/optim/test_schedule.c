@@ -41,6 +41,7 @@ static const struct {
     {{SIA_SCHEDULE_LINEAR, 300, 100, 1.0 / 3}, 250, 0.5},
     {{SIA_SCHEDULE_LINEAR, 300, 100, 1.0 / 3}, 299, 0.01},
     {{SIA_SCHEDULE_LINEAR, 10, 0, 0}, 9, 1},
+    {{SIA_SCHEDULE_LINEAR, 10, 0, 0}, 10, 0},
     {{SIA_SCHEDULE_LINEAR, 10, 0, 1}, 0, 1},
     {{SIA_SCHEDULE_LINEAR, 10, 0, 1}, 9, 0.1},
     {{SIA_SCHEDULE_LINEAR, 1, 0, 0.3}, 0, 1},
@@ -88,15 +89,23 @@ static void factors_in_range(void **state) {
 
 static void refusals(void **state) {
     (void)state;
-    const sia_schedule bad[] = {
-        {SIA_SCHEDULE_LINEAR, 0, 0, 0.3},    {SIA_SCHEDULE_LINEAR, 10, -1, 0.3},
-        {SIA_SCHEDULE_COSINE, 10, 11, 0},    {SIA_SCHEDULE_LINEAR, 10, 0, 1.5},
-        {SIA_SCHEDULE_LINEAR, 10, 0, NAN},   {SIA_SCHEDULE_LINEAR, 10, 8, 0.3},
-        {(sia_schedule_shape)9, 10, 0, 0.3},
+    static const struct {
+        sia_schedule schedule;
+        const char *sentence;
+    } bad[] = {
+        {{SIA_SCHEDULE_LINEAR, 0, 0, 0.3}, "steps 0: want at least 1"},
+        {{SIA_SCHEDULE_LINEAR, 10, -1, 0.3}, "warm-up of -1 steps: want 0 to 10"},
+        {{SIA_SCHEDULE_COSINE, 10, 11, 0}, "warm-up of 11 steps: want 0 to 10"},
+        {{SIA_SCHEDULE_LINEAR, 10, 0, 1.5}, "cooldown 1.5: want a share of the steps, 0 to 1"},
+        {{SIA_SCHEDULE_LINEAR, 10, 0, -0.1}, "cooldown -0.1: want a share of the steps, 0 to 1"},
+        {{SIA_SCHEDULE_LINEAR, 10, 0, NAN}, "cooldown nan: want a share of the steps, 0 to 1"},
+        {{SIA_SCHEDULE_LINEAR, 10, 8, 0.3}, "warm-up of 8 and cooldown of 3 steps: there are only 10"},
+        {{SIA_SCHEDULES, 10, 0, 0.3}, "schedule 3: there are 3"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         sia_error err;
-        assert_int_equal(sia_schedule_check(&bad[i], &err), SIA_ARGUMENT);
+        assert_int_equal(sia_schedule_check(&bad[i].schedule, &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, bad[i].sentence);
     }
 }
 
