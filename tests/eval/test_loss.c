@@ -52,33 +52,38 @@ static sia_corpus *corpus_of(uint16_t tokens[TOKENS]) {
     return c;
 }
 
-/* The losses of all parts of all windows, by position. */
-static double reference_mean(const sia_model *m, const sia_windows *w, int64_t length, double *by_position) {
+/* The losses of all parts of all windows, by position; the standard error is that of the windows' means. */
+static double reference_mean(const sia_model *m, const sia_windows *w, int64_t length, double *by_position,
+                             double *error) {
     reference r = reference_create(m);
     uint32_t ids[LONGEST + 1];
-    double losses[LONGEST], sum = 0;
+    double losses[LONGEST], of_window[WINDOWS] = {0}, mean = 0, squares = 0;
     int64_t parts = LONGEST / length, count = sia_windows_count(w) * parts;
     memset(by_position, 0, LONGEST * sizeof *by_position);
     for (int64_t i = 0; i < count; i++) {
         OK(sia_windows_read(w, i / parts, parts, i % parts, ids, &said));
-        sum += reference_loss(&r, 1, length, ids, ids + 1, losses);
+        of_window[i / parts] += reference_loss(&r, 1, length, ids, ids + 1, losses) / LONGEST;
         for (int64_t p = 0; p < length; p++) by_position[p] += losses[p] / (double)count;
     }
     reference_destroy(&r);
-    return sum / (double)(count * length);
+    for (int i = 0; i < WINDOWS; i++) mean += of_window[i] / WINDOWS;
+    for (int i = 0; i < WINDOWS; i++) squares += pow(of_window[i] - mean, 2);
+    *error = sqrt(squares / (WINDOWS - 1) / WINDOWS);
+    return mean;
 }
 
 static void check_length(sia_model *m, const sia_loss_eval *e, int64_t length) {
     sia_loss_result result;
-    double by_position[LONGEST], worst = 0;
+    double by_position[LONGEST], worst = 0, error;
     OK(sia_eval_loss(m, e, length, &result, &said));
     /* The reference has the attention that is in the model; evaluating leaves that as it was. */
     const char *scheme = e->scheme ? e->scheme : sia_model_settings(m)->scheme;
     OK(sia_model_set_scheme(m, scheme, length, &said));
-    double wanted = reference_mean(m, e->windows, length, by_position);
+    double wanted = reference_mean(m, e->windows, length, by_position, &error);
     int64_t at = 0;
     for (int b = 0; b < result.bin_count; b++) {
         double sum = 0;
+        assert_int_equal(at, b ? 1 << (b - 1) : 0);
         assert_int_equal(result.bins[b].from, at);
         for (; at < result.bins[b].to; at++) sum += by_position[at];
         double mean = sum / (double)(result.bins[b].to - result.bins[b].from);
@@ -90,6 +95,7 @@ static void check_length(sia_model *m, const sia_loss_eval *e, int64_t length) {
            e->scheme ? e->scheme : "own", (int)length, result.mean.loss, fabs(result.mean.loss - wanted),
            worst);
     assert_true(fabs(result.mean.loss - wanted) < 1e-4 && worst < 1e-4);
+    assert_true(error > 1e-3 && fabs(result.mean.error - error) < 1e-4);
 }
 
 static void test_reference(void **state) {
@@ -144,7 +150,8 @@ static void test_lengths(void **state) {
         {"1x,4x,16x", NULL, 3, {256, 1024, 4096}},
         {"16x,256", NULL, 2, {256, 4096}},
         {"7", NULL, 1, {7}},
-        {"1048576", NULL, 1, {1048576}},
+        {"1073741824", NULL, 1, {1073741824}},
+        {"4194304x", NULL, 1, {1073741824}},
         {"", "want multiples of the training length or tokens", 0, {0}},
         {"1x,", "want multiples", 0, {0}},
         {"x", "want multiples", 0, {0}},
@@ -153,7 +160,7 @@ static void test_lengths(void **state) {
         {"4y", "want multiples", 0, {0}},
         {"99999999999999999999", "want multiples", 0, {0}},
         {"1073741825", "want at most 1073741824 tokens", 0, {0}},
-        {"8388608x", "want at most 1073741824 tokens", 0, {0}},
+        {"4194305x", "want at most 1073741824 tokens", 0, {0}},
         {"1x,256", "256 is there twice", 0, {0}},
         {"3x,4x", "768 does not divide 1024", 0, {0}},
         {"1,2,4,8,16,32,64,128,256,512,1024,2048,4096,8192,16384,32768,65536", "want 16 at most", 0, {0}},
