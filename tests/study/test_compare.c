@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * sia compare: which trainings a list of schemes needs, that a study which was stopped ends in the same results
- * as one that was not, that threads do not matter, and what is refused. */
+ * as one that was not, that threads do not matter, its figures against those of its runs, and what is refused. */
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -156,16 +157,16 @@ static void whole_study(void **state) {
     "--layers 1 --width 16 --heads 2 --vocabulary 300 --train-len 16 --batch 2 --steps 3 --log-every 1 " \
     "--eval-every 3 --eval-windows 2 --lengths 1x,2x --threads 1 --quiet "
 
-static char *log_path(const char *folder) {
+static char *path_of(const char *name) {
     static char path[256];
-    (void)snprintf(path, sizeof path, "%s/%s/compare.jsonl", command_folder, folder);
+    (void)snprintf(path, sizeof path, "%s/%s", command_folder, name);
     return path;
 }
 
-/* compare.jsonl as an array, without what a clock said. */
-static json_t *lines_of(const char *folder) {
+/* A log as an array, without what a clock said. */
+static json_t *lines_of(const char *name) {
     json_t *lines = json_array(), *line;
-    FILE *file = fopen(log_path(folder), "r");
+    FILE *file = fopen(path_of(name), "r");
     assert_non_null(file);
     while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL))) {
         (void)json_object_del(line, "train_seconds");
@@ -184,30 +185,129 @@ static size_t count_kind(const json_t *lines, const char *kind) {
     return count;
 }
 
+static double number_of(const json_t *line, const char *key) {
+    const json_t *number = json_object_get(line, key);
+    assert_true(json_is_number(number));
+    return json_number_value(number);
+}
+
+/* Numbers of a study have seven digits, those of its table six. */
+static void close_to(const char *what, double found, double wanted) {
+    if (!(fabs(found - wanted) <= 1e-5 * fabs(wanted))) fail_msg("%s: %.8g, want %.8g", what, found, wanted);
+}
+
+static const json_t *line_of(const json_t *lines, const char *kind, const char *scheme, int seed) {
+    size_t i;
+    json_t *line;
+    json_array_foreach(lines, i, line) {
+        const char *name = json_string_value(json_object_get(line, "scheme"));
+        if (!strcmp(json_string_value(json_object_get(line, "kind")), kind) && name &&
+            !strcmp(name, scheme) && json_integer_value(json_object_get(line, "seed")) == seed)
+            return line;
+    }
+    fail_msg("no %s of %s, seed %d", kind, scheme, seed);
+    return NULL;
+}
+
+/* Bins of 8, 8, 16 positions: their losses, by their sizes, make the loss of the whole length. */
+static void check_bins(const json_t *position, double loss) {
+    static const int bounds[] = {0, 8, 16, 32};
+    const json_t *bins = json_object_get(position, "bins");
+    double sum = 0;
+    assert_int_equal(number_of(position, "length"), 32);
+    assert_int_equal(json_array_size(bins), 3);
+    for (int i = 0; i < 3; i++) {
+        const json_t *bin = json_array_get(bins, (size_t)i);
+        assert_int_equal(number_of(bin, "from"), bounds[i]);
+        assert_int_equal(number_of(bin, "to"), bounds[i + 1]);
+        sum += number_of(bin, "loss") * (bounds[i + 1] - bounds[i]) / 32;
+    }
+    close_to("mean of the bins", sum, loss);
+}
+
+/* The curve is the run's own, smoothed: a fifth of each new loss. */
+static void check_curve(const json_t *lines, const json_t *metrics, int seed) {
+    double smooth = 0;
+    size_t i, at = 0;
+    json_t *line;
+    json_array_foreach(lines, i, line) {
+        if (strcmp(json_string_value(json_object_get(line, "kind")), "curve") != 0) continue;
+        if (number_of(line, "seed") != seed) continue;
+        const json_t *metric = json_array_get(metrics, at);
+        smooth = at++ ? smooth + (number_of(metric, "loss") - smooth) / 5 : number_of(metric, "loss");
+        assert_int_equal(number_of(line, "step"), number_of(metric, "step"));
+        close_to("smoothed loss", number_of(line, "loss"), smooth);
+    }
+    assert_int_equal(at, 3);
+}
+
+/* What a study writes, from what its runs wrote; means and standard errors of two seeds. */
+static void figures(void **state) {
+    (void)state;
+    static const char *const lengths[] = {"16", "32"}, *const schemes[] = {"rope", "rope+ntk"};
+    double loss[2][2][2]; /* scheme, length, seed */
+    assert_int_equal(run_quietly("$SIA compare --out figures --seeds 2 --schemes rope,rope+ntk " FEW), 0);
+    json_t *lines = lines_of("figures/compare.jsonl");
+    for (int seed = 0; seed < 2; seed++) {
+        json_t *metrics = lines_of(seed ? "figures/runs/rope-seed1/metrics.jsonl"
+                                        : "figures/runs/rope-seed0/metrics.jsonl");
+        check_curve(lines, metrics, seed);
+        const json_t *validation = json_object_get(json_array_get(metrics, 3), "validation");
+        for (int s = 0; s < 2; s++) {
+            const json_t *result = line_of(lines, "result", schemes[s], seed);
+            assert_int_equal(number_of(result, "tokens"), 3 * 2 * 16);
+            /* Embedding and unembedding; q, k, v, o; the MLP. */
+            assert_int_equal(number_of(result, "params"), 2 * 300 * 16 + 4 * 16 * 16 + 2 * 16 * 64);
+            for (int i = 0; i < 2; i++)
+                loss[s][i][seed] = number_of(json_object_get(result, "loss"), lengths[i]);
+            check_bins(line_of(lines, "position", schemes[s], seed), loss[s][1][seed]);
+        }
+        for (int i = 0; i < 2; i++)
+            close_to("validation", loss[0][i][seed], number_of(validation, lengths[i]));
+        json_decref(metrics);
+    }
+    json_decref(lines);
+    assert_int_equal(run_quietly("$SIA compare --out figures --json --seeds 2 --schemes rope,rope+ntk " FEW
+                                 ">figures/table"),
+                     0);
+    json_t *table = lines_of("figures/table");
+    assert_int_equal(json_array_size(table), 2);
+    for (size_t s = 0; s < 2; s++)
+        for (int i = 0; i < 2; i++) {
+            const json_t *row = json_array_get(table, s), *of = json_object_get(row, "loss");
+            const double *x = loss[s][i], half = fabs(x[0] - x[1]) / 2;
+            of = json_object_get(of, i ? "2x" : "1x");
+            assert_string_equal(json_string_value(json_object_get(row, "scheme")), schemes[s]);
+            close_to("mean", number_of(of, "mean"), (x[0] + x[1]) / 2);
+            assert_true(half > 1e-4 && fabs(number_of(of, "error") - half) < 1e-3 * half);
+        }
+    json_decref(table);
+}
+
 /* A process may be killed at any byte of the log: the same command ends in the same lines, each once. */
 static void goes_on_from_every_line(void **state) {
     (void)state;
     static const char command[] = "$SIA compare --out cut --schemes rope+ntk,rope,si+prope " FEW;
     assert_int_equal(run_quietly(command), 0);
-    json_t *wanted = lines_of("cut");
+    json_t *wanted = lines_of("cut/compare.jsonl");
     assert_int_equal(count_kind(wanted, "study"), 1);
     assert_int_equal(count_kind(wanted, "curve"), 2 * 3); /* rope and si+prope are trained */
     assert_int_equal(count_kind(wanted, "validation"), 2 * 2);
     assert_int_equal(count_kind(wanted, "position"), 3);
     assert_int_equal(count_kind(wanted, "result"), 3);
     static char whole[65536];
-    FILE *file = fopen(log_path("cut"), "r");
+    FILE *file = fopen(path_of("cut/compare.jsonl"), "r");
     size_t bytes = fread(whole, 1, sizeof whole, file);
     (void)fclose(file);
     assert_true(bytes > 0 && bytes < sizeof whole);
     for (size_t at = 0, lines = 0; at < bytes; at++) {
         if (whole[at] != '\n') continue;
         size_t kept = lines++ % 3 ? at + 1 : at - 5; /* some are cut within a line */
-        assert_non_null(file = fopen(log_path("cut"), "w"));
+        assert_non_null(file = fopen(path_of("cut/compare.jsonl"), "w"));
         assert_int_equal(fwrite(whole, 1, kept, file), kept);
         assert_int_equal(fclose(file), 0);
         assert_int_equal(run_quietly(command), 0);
-        json_t *found = lines_of("cut");
+        json_t *found = lines_of("cut/compare.jsonl");
         if (!json_equal(found, wanted))
             print_error("cut at byte %zu: %zu lines, want %zu\n", kept, json_array_size(found),
                         json_array_size(wanted));
@@ -222,7 +322,7 @@ static void shared_curve(void **state) {
     (void)state;
     assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope+ntk " FEW), 0);
     assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope,rope+ntk " FEW), 0);
-    json_t *lines = lines_of("shared");
+    json_t *lines = lines_of("shared/compare.jsonl");
     assert_int_equal(count_kind(lines, "study"), 1);
     assert_int_equal(count_kind(lines, "curve"), 3);
     assert_int_equal(count_kind(lines, "result"), 2);
@@ -335,10 +435,14 @@ static void command_lines(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trained_schemes), cmocka_unit_test(plans),
-        cmocka_unit_test(whole_study),     cmocka_unit_test(goes_on_from_every_line),
-        cmocka_unit_test(shared_curve),    cmocka_unit_test(wrong_results),
-        cmocka_unit_test(links),           cmocka_unit_test(command_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trained_schemes),
+                                       cmocka_unit_test(plans),
+                                       cmocka_unit_test(whole_study),
+                                       cmocka_unit_test(figures),
+                                       cmocka_unit_test(goes_on_from_every_line),
+                                       cmocka_unit_test(shared_curve),
+                                       cmocka_unit_test(wrong_results),
+                                       cmocka_unit_test(links),
+                                       cmocka_unit_test(command_lines)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }
