@@ -5,6 +5,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,12 @@
 
 enum {
     VOCABULARY = 61,
-    LENGTH = 150,
+    LENGTH = 105, /* of the last six rows the first does not reach the distance 100 */
     WINDOWS = 2,
     TOKENS = 1 + WINDOWS * (LENGTH + 5),
     LAYERS = 2,
-    HEADS = 2,
+    HEADS = 4,
+    KV_HEADS = 2,
     DIM = 24
 };
 enum { SEED = 5, ALL_PAIRS = WINDOWS * SIA_PROBE_QUERIES * SIA_PROBE_KEYS };
@@ -36,7 +38,7 @@ static sia_model *model_of(const char *trained, const char *scheme, int threads)
     sia_model_config config = {.layers = LAYERS,
                                .width = 40,
                                .heads = HEADS,
-                               .kv_heads = 1,
+                               .kv_heads = KV_HEADS,
                                .head_dim = DIM,
                                .hidden = 72,
                                .vocabulary = VOCABULARY,
@@ -104,10 +106,11 @@ static double product(const double *x, const double *y) {
     return sum / sqrt(DIM);
 }
 
-/* The three logits of one pair; there is one head of keys. */
+/* The three logits of one pair. */
 static void pair_logits(const reference *r, int layer, int head, int64_t query, int64_t key, const double *q,
                         const double *k, double logits[SIA_PROBE_KINDS]) {
-    const double *one = q + (query * HEADS + head) * DIM, *other = k + key * DIM;
+    const double *one = q + (query * HEADS + head) * DIM,
+                 *other = k + (key * KV_HEADS + head / (HEADS / KV_HEADS)) * DIM;
     double a[DIM], b[DIM], scale, bias, row = sia_row_constant(r->scheme, &r->attention);
     turned(r, query, one, a);
     turned(r, key, other, b);
@@ -140,6 +143,8 @@ static void weights_of(const reference *r, int layer, int head, int64_t query, c
     for (int64_t t = 0; t <= query; t++) weight[t] /= sum;
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static void want_contexts(wanted *w, int layer, int head, const double *q, const double *k) {
     double weight[LENGTH] = {0}, mass;
     for (int i = 0; i < w->p->context_count; i++) {
@@ -155,9 +160,11 @@ static void want_contexts(wanted *w, int layer, int head, const double *q, const
             w->first[i].mean += weight[query] / all;
             for (int r = 0; r < c->ranges; r++) {
                 int64_t from = c->range[r].from, to = c->range[r].to < n ? c->range[r].to : n;
-                assert_true(from < to); /* in this problem every row reaches every range of its context */
-                w->range[i][r].entropy.mean += range_entropy(weight, from, to, &mass) / all;
-                w->range[i][r].mass.mean += mass / all;
+                if (from >= to) continue;
+                /* The mean is over the rows that reach the range. */
+                double reach = all / c->rows * (double)smaller(c->rows, c->length - from);
+                w->range[i][r].entropy.mean += range_entropy(weight, from, to, &mass) / reach;
+                w->range[i][r].mass.mean += mass / reach;
             }
         }
     }
@@ -233,11 +240,11 @@ static double compare_contexts(const sia_probe *p, const wanted *w) {
         compare(&worst, c->last100.mean, w->last100[i].mean);
         compare(&worst, c->self.mean, w->self[i].mean);
         compare(&worst, c->first.mean, w->first[i].mean);
-        double sum = 0;
+        double sum = 0; /* of the mass of all rows */
         for (int r = 0; r < c->ranges; r++) {
             compare(&worst, c->range[r].entropy.mean, w->range[i][r].entropy.mean);
             compare(&worst, c->range[r].mass.mean, w->range[i][r].mass.mean);
-            sum += c->range[r].mass.mean;
+            sum += c->range[r].mass.mean * (double)smaller(c->rows, c->length - c->range[r].from) / c->rows;
         }
         compare(&worst, sum, 1);
     }
@@ -288,6 +295,14 @@ static double compare_sample(const sia_probe_logits *l, double *x) {
     return worst;
 }
 
+static void check_plan(const sia_probe *p, const int64_t *lengths, const int *rows, int count) {
+    assert_int_equal(p->context_count, count);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(p->contexts[i].length, lengths[i]);
+        assert_int_equal(p->contexts[i].rows, rows[i]);
+    }
+}
+
 static void against_reference(void **state) {
     (void)state;
     const char *const cases[][2] = {{"si+prope", "si+prope"},
@@ -304,9 +319,8 @@ static void against_reference(void **state) {
         sia_model *m = model_of(cases[i][0], cases[i][1], 2);
         sia_probe *p = probe_of(m, &t);
         assert_int_equal(p->pairs, ALL_PAIRS);
-        assert_int_equal(p->context_count, 5); /* 16, 32, 64, 128, 150 */
-        assert_int_equal(p->contexts[4].length, LENGTH);
-        assert_int_equal(p->contexts[4].ranges, 3);
+        check_plan(p, (const int64_t[]){16, 32, 64, LENGTH}, (const int[]){1, 2, 4, 6}, 4);
+        assert_int_equal(p->contexts[3].ranges, 3);
         assert_int_equal(p->contexts[0].ranges, 2);
         wanted *w = want(m, &t, p);
         double rows = compare_contexts(p, w), mass = compare_mass(p, w), sample = 0;
@@ -325,6 +339,79 @@ static void against_reference(void **state) {
         sia_model_destroy(m);
     }
     text_close(&t);
+}
+
+/* Which rows and how many queries there are, of short and long windows, few and many. */
+static void plans(void **state) {
+    (void)state;
+    static const struct {
+        int64_t length, windows, queries;
+        int count;
+        int64_t lengths[6];
+        int rows[6];
+    } cases[] = {{16, 40, 51, 1, {16}, {1}},
+                 {16, 32, 64, 1, {16}, {1}},
+                 {256, 1, 64, 5, {16, 32, 64, 128, 256}, {1, 2, 4, 8, 16}},
+                 {272, 1, 64, 6, {16, 32, 64, 128, 256, 272}, {1, 2, 4, 8, 16, 16}}};
+    static uint16_t tokens[641];
+    for (int i = 1; i < 641; i++) tokens[i] = (uint16_t)(1 + i % (VOCABULARY - 1));
+    sia_corpus_config config = {.vocabulary = VOCABULARY, .end_of_text = 0, .scan = 1};
+    sia_model *m = model_of("si+prope", "si+prope", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_corpus *c;
+        sia_windows *w;
+        sia_probe *p;
+        sia_error err;
+        sia_probe_options options = {.length = cases[i].length};
+        if (sia_corpus_borrow(&c, tokens, 641, &config, &err) ||
+            sia_windows_create(&w, c, cases[i].length, cases[i].windows, &err))
+            fail_msg("%s", err.text);
+        options.windows = w;
+        if (sia_probe_run(&p, m, &options, &err)) fail_msg("%s", err.text);
+        check_plan(p, cases[i].lengths, cases[i].rows, cases[i].count);
+        assert_int_equal(p->queries, cases[i].queries);
+        assert_int_equal(p->pairs, cases[i].windows * cases[i].queries * SIA_PROBE_KEYS);
+        sia_probe_destroy(p);
+        sia_windows_destroy(w);
+        sia_corpus_close(c);
+    }
+    sia_model_destroy(m);
+}
+
+/* Query i is in the i-th of equal parts of the window; its keys are anywhere from 1 to itself, and windows differ. */
+static void pairs(void **state) {
+    (void)state;
+    enum { LONG = 4096, QUERIES = 64, COUNT = QUERIES * SIA_PROBE_KEYS };
+    const sia_probe p = {.length = LONG, .queries = QUERIES};
+    double mean = 0, squares = 0;
+    int other = 0;
+    for (int64_t i = 0; i < COUNT; i++) {
+        int64_t query, key, elsewhere, none, number = i / SIA_PROBE_KEYS;
+        sia_probe_pair(&p, SEED, 0, i, &query, &key);
+        sia_probe_pair(&p, SEED, 1, i, &elsewhere, &none);
+        double part = (double)(query - 1) * QUERIES / (LONG - 1);
+        assert_true(part > (double)number - 0.02 && part < (double)number + 1);
+        assert_true(key >= 1 && key <= query);
+        double share = ((double)key - 0.5) / (double)query;
+        mean += share / COUNT;
+        squares += share * share / COUNT;
+        other += query != elsewhere;
+    }
+    /* Of uniform numbers: variances 1/12 and 4/45. */
+    assert_true(fabs(mean - 0.5) < 5 * sqrt(1 / 12.0 / COUNT));
+    assert_true(fabs(squares - 1 / 3.0) < 5 * sqrt(4 / 45.0 / COUNT));
+    assert_true(other > COUNT / 2);
+    /* Of the shortest window: every key of a query comes up. */
+    const sia_probe shortest = {.length = 16, .queries = QUERIES};
+    bool seen[16][16] = {{false}};
+    for (int64_t i = 0; i < COUNT; i++) {
+        int64_t query, key;
+        sia_probe_pair(&shortest, SEED, 0, i, &query, &key);
+        assert_true(query >= 1 && query < 16 && key >= 1 && key <= query);
+        seen[query][key] = true;
+    }
+    for (int query = 1; query < 16; query++)
+        for (int key = 1; key <= query; key++) assert_true(seen[query][key]);
 }
 
 /* Standard errors: of two windows, half the difference. */
@@ -388,7 +475,7 @@ static void quantiles(void **state) {
                     {1e-6, -4.753424308822899}};
     for (size_t i = 0; i < sizeof gaussian / sizeof *gaussian; i++)
         assert_true(fabs(sia_gaussian_quantile(gaussian[i].level) - gaussian[i].x) < 1e-10);
-    float values[] = {3, 1, 4, 2}, many[1 << 14];
+    float values[] = {3, 1, 4, 2, NAN /* is not theirs */}, many[1 << 14];
     sia_sort_floats(values, 4);
     const struct { double level, x; } sample[] = {{0, 1}, {0.25, 1.75}, {0.5, 2.5}, {0.9, 3.7}, {1, 4}};
     for (size_t i = 0; i < sizeof sample / sizeof *sample; i++)
@@ -465,8 +552,12 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference), cmocka_unit_test(errors),
-                                       cmocka_unit_test(threads), cmocka_unit_test(quantiles),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference),
+                                       cmocka_unit_test(plans),
+                                       cmocka_unit_test(pairs),
+                                       cmocka_unit_test(errors),
+                                       cmocka_unit_test(threads),
+                                       cmocka_unit_test(quantiles),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
