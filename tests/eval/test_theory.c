@@ -130,6 +130,11 @@ static void check_plain_means(const sia_theory *th) {
     assert_true(fabs(last->true_error / last->closed * sqrt((double)th->options.rows) / spread - 1) < 1e-3);
     assert_true(last->true_error > last->closed && first->true_error < 0.1 * first->closed);
     assert_true(fabs(first->sampled.mean - first->closed) < 5 * first->true_error);
+    assert_true(fabs(first->sampled.error / first->true_error - 1) < 0.5);
+    for (const sia_plain_mean *p = first; p <= last;
+         p++) /* with so many rows it is a thousandth of the mean */
+        assert_true(fabs(p->true_error * sqrt((double)th->options.rows / p->rows_needed) - 1e-3 * p->closed) <
+                    1e-9 * p->closed);
 }
 
 /* ln n - 1/2 is the entropy of n plain logits as n grows; weights on 100 of n alike are 100/n. */
@@ -151,6 +156,74 @@ static void check_contexts(const sia_theory *th) {
     assert_true(context_of(th, SIA_LOGITS_SI, 100)->last100.mean == 1);
 }
 
+/* ln of the sum of e^(m + a^2/2) over t <= k < 10 t, term by term. */
+static double log_sum(sia_logits logits, int64_t t, const sia_theory_options *o) {
+    double top = 0, sum = 0, a = logits == SIA_LOGITS_LOGN ? o->logn * log(10 * (double)t) : 1;
+    for (int64_t k = t; k < 10 * t; k++) {
+        double term = a * a / 2 - (logits == SIA_LOGITS_ALIBI ? (double)k / 256 : 0);
+        if (logits == SIA_LOGITS_SI) term = log(o->alpha / ((double)k / o->tau + 1));
+        if (k == t) top = term;
+        sum += exp(term - top);
+    }
+    return top + log(sum);
+}
+
+static void check_totals(const sia_theory *th) {
+    assert_int_equal(th->total_count, 6);
+    for (int i = 0; i < 4; i++) /* 10 to 10^4 */
+        for (int logits = 0; logits < SIA_LOGITS; logits++) {
+            const sia_total *total = &th->totals[i];
+            double wanted = log_sum((sia_logits)logits, total->t, &th->options) / log(10);
+            assert_int_equal(total->t, pow(10, i + 1));
+            if (!(fabs(total->log10_z[logits] - wanted) < 1e-9 * fmax(1, fabs(wanted))))
+                fail_msg("%s, t %lld: %.12g, want %.12g", sia_logits_names[logits], (long long)total->t,
+                         total->log10_z[logits], wanted);
+        }
+}
+
+/* Contexts drawn once more, for themselves: means within their errors, and errors that are those of the rows. */
+static void check_redrawn(const sia_theory *th) {
+    static const struct {
+        sia_logits logits;
+        const char *scheme;
+        int64_t n;
+    } cases[] = {{SIA_LOGITS_LOGN, "nope", 100},
+                 {SIA_LOGITS_LOGN, "nope", 1000},
+                 {SIA_LOGITS_SI, "si", 1000},
+                 {SIA_LOGITS_PLAIN, "nope", 300},
+                 {SIA_LOGITS_ALIBI, "alibi", 3000}};
+    enum { ROWS = 2048 };
+    static sia_weight_sum sums[ROWS][2];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const sia_context_point *point = context_of(th, cases[c].logits, cases[c].n);
+        sia_row_model model;
+        if (sia_row_model_create(&model, cases[c].scheme, &(sia_attention_config){0}, &said))
+            fail_msg("%s", said.text);
+        if (cases[c].logits == SIA_LOGITS_LOGN) model.row = 0.4 * log((double)cases[c].n);
+        const int64_t bounds[] = {0, 100, cases[c].n};
+        sia_row_sampling rows = {.count = ROWS, .bounds = bounds, .ranges = 2, .seed = 77, .threads = 1};
+        assert_int_equal(sia_rows_sample(&model, &rows, sums[0], &said), SIA_OK);
+        double mean[2] = {0}, squares[2] = {0};
+        for (int i = 0; i < ROWS; i++) {
+            sia_weight_sum all = sia_weight_join(sums[i][0], sums[i][1]);
+            double value[2] = {sia_weight_entropy(all), exp(sums[i][0].top - all.top) * sums[i][0].z / all.z};
+            for (int k = 0; k < 2; k++) {
+                mean[k] += value[k] / ROWS;
+                squares[k] += value[k] * value[k] / ROWS;
+            }
+        }
+        const sia_estimate *found[2] = {&point->entropy, &point->last100};
+        for (int k = 0; k < 2; k++) {
+            double error = sqrt((squares[k] - mean[k] * mean[k]) / (double)th->options.rows);
+            if (cases[c].n == 100 && k) continue; /* all of it is near */
+            if (!(fabs(found[k]->mean - mean[k]) < 5 * error && fabs(found[k]->error / error - 1) < 0.3))
+                fail_msg("%s of %lld, %s: %g +- %g, want %g +- %g", sia_logits_names[cases[c].logits],
+                         (long long)cases[c].n, k ? "last 100" : "entropy", found[k]->mean, found[k]->error,
+                         mean[k], error);
+        }
+    }
+}
+
 static void test_whole(void **state) {
     (void)state;
     sia_theory *th;
@@ -163,6 +236,8 @@ static void test_whole(void **state) {
     check_fits(th);
     check_plain_means(th);
     check_contexts(th);
+    check_redrawn(th);
+    check_totals(th);
     const sia_total *last = &th->totals[th->total_count - 1];
     assert_true(fabs(last->log10_z[SIA_LOGITS_SI] - log10(th->properties[34].closed)) < 1e-12);
     assert_true(fabs(last->log10_z[SIA_LOGITS_PLAIN] - log10(9e6 * exp(0.5))) < 1e-12);
