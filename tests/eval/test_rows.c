@@ -194,6 +194,74 @@ static void test_thin_moments(void **state) {
     near("variance of Z", variance, wanted, wanted * sqrt(2.0 / ROWS), 5);
 }
 
+/* Integrals of phi(g) (l w)^i w^j, w = e^l, l = a g + m - top, over g below u, by Simpson's rule. */
+static void below(double a, double m, double u, double top, double moment[5]) {
+    enum { STEPS = 2000 };
+    const double low = -12, step = (u - low) / STEPS;
+    for (int i = 0; i < 5; i++) moment[i] = 0;
+    for (int i = 0; i <= STEPS; i++) {
+        double g = low + i * step, l = a * g + m - top, w = exp(l);
+        double weight = (i == 0 || i == STEPS ? 1
+                         : i % 2              ? 4
+                                              : 2) *
+                        step / 3 * exp(-g * g / 2) / sqrt(2 * M_PI);
+        moment[0] += weight * w;
+        moment[1] += weight * l * w;
+        moment[2] += weight * w * w;
+        moment[3] += weight * l * w * w;
+        moment[4] += weight * l * w * l * w;
+    }
+}
+
+/* What is drawn for the logits below the threshold has the means and the covariance that they have; rows of 8 and 20
+ * reach the far tail. */
+static void test_thin_below(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme;
+        double row;
+    } cases[] = {{"nope", 0.5}, {"nope", 1}, {"nope", 3}, {"nope", 8}, {"nope", 20}, {"si", 1}, {"si", 2}};
+    enum { BEGIN = 50, END = 1050 };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        sia_row_model model = model_of(cases[c].scheme, cases[c].row);
+        sia_thin thin = sia_thin_prepare(&model, BEGIN, END);
+        double top = -INFINITY, u = thin.threshold, sum[5] = {0}, moment[5], keep = 1 - above(u);
+        near("share above", thin.above, SIA_THIN_LARGE / (double)(END - BEGIN), 1e-12, 1);
+        near("threshold", above(u), thin.above, 1e-12, 1);
+        for (int64_t t = BEGIN; t < END; t++) {
+            double a, m;
+            sia_distance_values(model.scheme, &model.config, 0, t, 1, &a, &m);
+            top = fmax(top, m + a * model.row * u);
+            if (t == BEGIN || model.scheme.distance) below(a * model.row, m, u, thin.top, moment);
+            double z = moment[0] / keep, n = moment[1] / keep;
+            sum[0] += z;
+            sum[1] += n;
+            sum[2] += moment[2] - keep * z * z;
+            sum[3] += moment[3] - keep * z * n;
+            sum[4] += moment[4] - keep * n * n;
+        }
+        near("largest", thin.top, top, 1e-9, 1);
+        near("mean of Z", thin.mean_z, sum[0], 1e-4 * sum[0], 1);
+        near("mean of N", thin.mean_n, sum[1], 1e-4 * fabs(sum[1]), 1);
+        near("variance of Z", thin.root_zz * thin.root_zz, sum[2], 1e-4 * sum[2], 1);
+        near("covariance", thin.root_zz * thin.root_nz, sum[3], 1e-4 * fabs(sum[3]), 1);
+        near("variance of N", thin.root_nz * thin.root_nz + thin.root_nn * thin.root_nn, sum[4],
+             1e-4 * sum[4], 1);
+    }
+}
+
+/* Logits of 0: Z is the number of distances, whichever of them are called large, however many. */
+static void test_thin_counts(void **state) {
+    (void)state;
+    sia_row_model model = model_of("nope", 0);
+    sia_thin thin = sia_thin_prepare(&model, 0, 100000);
+    for (uint64_t i = 0; i < 200; i++) {
+        sia_weight_sum sum = sia_thin_sample(&thin, sia_random_stream(5, i));
+        near("Z", exp(sum.top) * sum.z, 100000, 1e-6, 1);
+        near("entropy", sia_weight_entropy(sum), log(100000), 1e-9, 1);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ distances */
 
 static void powers(const void *context, double a, double m, double *values) {
@@ -239,7 +307,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_normals),        cmocka_unit_test(test_joins),
         cmocka_unit_test(test_against_double), cmocka_unit_test(test_thin_against_full),
-        cmocka_unit_test(test_thin_moments),   cmocka_unit_test(test_distance_sum),
+        cmocka_unit_test(test_thin_moments),   cmocka_unit_test(test_thin_below),
+        cmocka_unit_test(test_thin_counts),    cmocka_unit_test(test_distance_sum),
         cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
