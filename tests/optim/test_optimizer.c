@@ -526,11 +526,53 @@ static void gradients_of_zero(void **state) {
         }
 }
 
+static sia_status alone(void *context, double *numbers, int64_t count, sia_error *err) {
+    (void)context, (void)numbers, (void)count, (void)err;
+    return SIA_OK;
+}
+
+/* Every number has one owner, with its states; Muon's work is dealt so that no rank has more than the least of them and
+ * one matrix, the costliest. */
+static void owners(void **state) {
+    (void)state;
+    parameter p[TENSORS];
+    create_all(p);
+    for (int ranks = 1; ranks <= 5; ranks++) {
+        double load[5] = {0}, largest = 0, least = INFINITY, most = 0;
+        int64_t owned[TENSORS] = {0}, count;
+        for (int rank = 0; rank < ranks; rank++) {
+            sia_optim_config c = sia_optim_config_default();
+            c.rank = rank, c.ranks = ranks, c.add_up = alone;
+            sia_optimizer *o = create(p, TENSORS, &c);
+            const sia_optim_part *parts = sia_optimizer_parts(o, &count);
+            for (int64_t i = 0; i < count; i++) {
+                const parameter *of = &p[parts[i].tensor];
+                bool matrix = of->t.group == SIA_GROUP_MATRIX;
+                assert_int_equal(parts[i].states, matrix ? 1 : 2);
+                for (int s = 0; s < parts[i].states; s++)
+                    assert_true(!parts[i].state[s] == (parts[i].owner != rank));
+                if (rank) continue;
+                assert_int_equal(parts[i].from, owned[parts[i].tensor]);
+                owned[parts[i].tensor] += parts[i].count;
+                double flops = matrix ? sia_muon_flops(of->t.rows, of->t.columns) : 0;
+                load[parts[i].owner] += flops;
+                largest = fmax(largest, flops);
+            }
+            sia_optimizer_destroy(o);
+        }
+        for (int i = 0; i < TENSORS; i++) assert_int_equal(owned[i], count_of(&p[i]));
+        for (int rank = 0; rank < ranks; rank++)
+            least = fmin(least, load[rank]), most = fmax(most, load[rank]);
+        assert_true(most > 0 && most - least <= largest);
+    }
+    destroy_all(p);
+}
+
 static void refusals(void **state) {
     (void)state;
     parameter p = parameter_create("w", 4, 4, SIA_GROUP_MATRIX);
-    sia_optim_config good = sia_optim_config_default(), bad[12];
-    for (int i = 0; i < 12; i++) bad[i] = good;
+    sia_optim_config good = sia_optim_config_default(), bad[15];
+    for (int i = 0; i < 15; i++) bad[i] = good;
     bad[0].rate[2] = -1;
     bad[1].beta1 = 1;
     bad[2].beta2 = NAN;
@@ -543,9 +585,12 @@ static void refusals(void **state) {
     bad[9].rank = 1; /* the second of one */
     bad[10].ranks = -1;
     bad[11].ranks = 2; /* without a way to add up */
+    bad[12].rate[0] = NAN;
+    bad[13].rate[SIA_GROUPS - 1] = INFINITY;
+    bad[14].epsilon = 1.1;
     sia_optimizer *o;
     sia_error err;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 15; i++) {
         assert_int_equal(sia_optimizer_create(&o, &p.t, 1, &bad[i], &err), SIA_ARGUMENT);
         assert_null(o);
     }
@@ -579,6 +624,7 @@ int main(void) {
         cmocka_unit_test(gradients_that_are_too_large),
         cmocka_unit_test(states_are_all_there_is),
         cmocka_unit_test(gradients_of_zero),
+        cmocka_unit_test(owners),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
