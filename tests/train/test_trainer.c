@@ -51,6 +51,12 @@ static sia_status same_batch(void *context, int64_t step, uint32_t *ids, uint32_
     return SIA_OK;
 }
 
+/* Numbers from the first weight to the last; there are gaps between tensors, which hold 0. */
+static size_t span_of(const sia_model *m) {
+    const sia_parameter *last = sia_unembedding(&m->parameters);
+    return (size_t)(last->value - m->parameters.values + last->rows * last->columns);
+}
+
 typedef struct curve {
     double loss[MOST_STEPS], rate_factor[MOST_STEPS], clip_factor[MOST_STEPS];
     float *weights; /* in the end; freed with sia_free */
@@ -73,7 +79,7 @@ static curve train(sia_settings s, int threads) {
         c.rate_factor[step] = r.rate_factor;
         c.clip_factor[step] = r.statistics.clip_factor;
     }
-    c.count = (size_t)m->parameters.total;
+    c.count = span_of(m);
     c.weights = sia_alloc(c.count, sizeof(float));
     assert_non_null(c.weights);
     memcpy(c.weights, m->parameters.values, c.count * sizeof(float));
@@ -183,6 +189,54 @@ static void test_options(void **state) {
     }
 }
 
+/* What a first step moves, by group. Adam's averages over one gradient are that gradient: the largest change is the
+ * rate. Muon's change has singular values near the rate: between 0.6 and 1.3 times the rate by root mean square. */
+static void test_first_step(void **state) {
+    (void)state;
+    sia_settings s = small_settings(10);
+    (void)snprintf(s.model.scheme, sizeof s.model.scheme, "logn+prope");
+    s.training.warmup = 2; /* half of each rate */
+    s.training.embedding_rate = 0.3;
+    s.training.matrix_rate = 0.02;
+    s.training.unembedding_rate = 0.004;
+    s.training.scalar_rate = 0.007;
+    const double rates[SIA_GROUPS] = {[SIA_GROUP_EMBEDDING] = 0.15,
+                                      [SIA_GROUP_MATRIX] = 0.01,
+                                      [SIA_GROUP_UNEMBEDDING] = 0.002,
+                                      [SIA_GROUP_SCALAR] = 0.0035};
+    sia_model *m;
+    sia_trainer *t;
+    sia_step_result r;
+    OK(sia_settings_complete(&s, &said));
+    OK(sia_model_create(&m, &s.model, 1, &said));
+    OK(sia_trainer_create(&t, m, &s, same_batch, NULL, &said));
+    /* Away from 0, or there are no gradients but the unembedding's. */
+    for (size_t i = 0; i < span_of(m); i++) m->parameters.values[i] = 0.1f * (float)sia_random_normal(8, i);
+    size_t bytes = span_of(m) * sizeof(float);
+    float *before = sia_alloc(bytes, 1);
+    assert_non_null(before);
+    memcpy(before, m->parameters.values, bytes);
+    OK(sia_trainer_step(t, 0, &r, &said));
+    for (int i = 0; i < m->parameters.count; i++) {
+        const sia_parameter *p = &m->parameters.list[i];
+        double most = 0, squares = 0, rate = rates[p->group];
+        int64_t least = p->rows < p->columns ? p->rows : p->columns;
+        for (int64_t k = 0; k < p->rows * p->columns; k++) {
+            double change = fabs((double)p->value[k] - before[p->value - m->parameters.values + k]);
+            most = larger(most, change);
+            squares += change * change;
+        }
+        double tall = p->rows > p->columns ? (double)p->rows / (double)p->columns : 1;
+        double root = sqrt(squares / (double)least / tall) / rate;
+        if (p->group == SIA_GROUP_MATRIX ? !(root > 0.6 && root < 1.3) : !(fabs(most / rate - 1) < 1e-3))
+            fail_msg("%s: the largest change is %g, the root mean square %g rates, the rate %g", p->name,
+                     most, root, rate);
+    }
+    sia_free(before);
+    sia_trainer_destroy(t);
+    sia_model_destroy(m);
+}
+
 /* A step that fails has changed no weight: what is saved afterwards is what was before. */
 static void test_failed_step(void **state) {
     (void)state;
@@ -202,7 +256,7 @@ static void test_failed_step(void **state) {
         OK(sia_trainer_step(t, 0, &r, &said));
         const sia_parameter *w = sia_unembedding(&m->parameters);
         for (int64_t k = 0; k < w->columns; k++) w->value[k] = cases[i].value;
-        size_t bytes = (size_t)m->parameters.total * sizeof(float);
+        size_t bytes = span_of(m) * sizeof(float);
         float *before = sia_alloc(bytes, 1);
         assert_non_null(before);
         memcpy(before, m->parameters.values, bytes);
@@ -217,9 +271,9 @@ static void test_failed_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_overfits),    cmocka_unit_test(test_parts_of_a_batch),
-        cmocka_unit_test(test_same_bits),   cmocka_unit_test(test_options),
-        cmocka_unit_test(test_failed_step),
+        cmocka_unit_test(test_overfits),   cmocka_unit_test(test_parts_of_a_batch),
+        cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_first_step), cmocka_unit_test(test_failed_step),
     };
     return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
 }
