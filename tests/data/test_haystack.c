@@ -216,6 +216,49 @@ static void test_places(void **state) {
     free(all);
 }
 
+/* Where the question names the cities, each order is as likely as the others; and the ends of a short text are places,
+ * too. */
+static void test_orders_and_ends(void **state) {
+    (void)state;
+    enum { SAMPLES = 1200, LENGTH = 256 };
+    int orders[3][3][3] = {{{0}}}, at_start = 0, at_end = 0;
+    uint32_t ids[LENGTH + 1];
+    uint8_t mask[LENGTH];
+    sia_needle needles[3];
+    sia_haystack h = {.corpus = corpus, .tokenizer = tokenizer, .length = LENGTH, .name_cities = true};
+    for (uint64_t n = 0; n < SAMPLES; n++) {
+        OK(sia_haystack_read(&h, n, ids, mask, needles, &said));
+        int rank[3] = {0};
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++) rank[i] += needles[j].first < needles[i].first;
+        orders[rank[0]][rank[1]][rank[2]]++;
+    }
+    /* Six classes of 200, whose standard deviation is 13. */
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++)
+            for (int c = 0; c < 3; c++) {
+                bool order = a != b && b != c && a != c;
+                assert_true(order ? abs(orders[a][b][c] - 200) < 65 : orders[a][b][c] == 0);
+            }
+    /* The shortest that there is, with 8 tokens of text: 9 places. */
+    h = (sia_haystack){.corpus = corpus, .tokenizer = tokenizer, .length = 1, .needles = 1, .digits = 1};
+    sia_error err;
+    while (sia_haystack_read(&h, 0, ids, mask, needles, &err)) h.length++;
+    h.length += 8;
+    for (uint64_t n = 0; n < 300; n++) {
+        int64_t tail = 0;
+        if (sia_haystack_read(&h, n, ids, mask, needles, &err)) continue; /* a longer city */
+        for (int64_t i = 0; i < h.length; i++) tail += mask[i];
+        static const char asked[] = "\nWhat are the special magic numbers?\n";
+        uint32_t question[64];
+        size_t count = 0;
+        OK(sia_tokenizer_encode(tokenizer, asked, strlen(asked), question, &count, &said));
+        at_start += needles[0].first == 1;
+        at_end += needles[0].first + needles[0].count == h.length + 1 - tail - (int64_t)count;
+    }
+    assert_true(at_start > 5 && at_end > 5);
+}
+
 static void test_disjoint_and_pure(void **state) {
     (void)state;
     enum { SAMPLES = 2000, LENGTH = 200 };
@@ -274,11 +317,9 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_real),
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_disjoint_and_pure),
+        cmocka_unit_test(test_samples),         cmocka_unit_test(test_real),
+        cmocka_unit_test(test_depth),           cmocka_unit_test(test_places),
+        cmocka_unit_test(test_orders_and_ends), cmocka_unit_test(test_disjoint_and_pure),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests_name("haystack", tests, create, destroy);

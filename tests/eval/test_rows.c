@@ -98,8 +98,8 @@ static void test_against_double(void **state) {
         const char *scheme;
         double row;
     } cases[] = {{"nope", 1}, {"nope", 5}, {"nope", 500}, {"si", 1}, {"alibi", 1}};
-    static const int64_t bounds[] = {0, 1, 512, 1025, 6000};
-    enum { RANGES = 4, ROWS = 19 };
+    static const int64_t bounds[] = {0, 1, 512, 1025, 6000, 7000};
+    enum { RANGES = 5, ROWS = 19 };
     float g[12 * SIA_NORMAL_BLOCK];
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         sia_row_model model = model_of(cases[c].scheme, cases[c].row);
