@@ -92,6 +92,11 @@ static const struct {
      {.heads = 2, .head_dim = 64},
      SIA_SCHEME,
      "scheme si+alibi: 'si' and 'alibi' both fill the distance slot"},
+    {"prope+rope",
+     {.heads = 2, .head_dim = 64},
+     SIA_SCHEME,
+     "scheme prope+rope: 'prope' and 'rope' both fill the rotary slot"},
+    {"prope", {.heads = 2, .head_dim = 64, .prope_share = 1}, SIA_OK, ""}, /* all pairs turn */
     {NULL,
      {.heads = 2, .head_dim = 64},
      SIA_ARGUMENT,
