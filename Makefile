@@ -92,7 +92,7 @@ coverage: deps-dev ## lines and branches that the tests reach, by folder; what n
 	@sh cmake/coverage.sh build/coverage "-j 2"
 
 MUTANTS ?= 200
-mutants: everything ## change the kernels MUTANTS (200) times, a sign, an offset or a bound each: the tests must notice
+mutants: everything ## change the library MUTANTS (200) times, a sign, an offset or a bound each: the tests must notice
 	@sh cmake/deps.sh python3-minimal
 	@python3 tests/mutate.py --build $(BUILD) --count $(MUTANTS) $(MUTATE_ARGS)
 

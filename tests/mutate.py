@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Do the tests notice when a kernel is wrong? One small change at a time: a sign, an offset, a bound, a constant.
+"""Do the tests notice when the code is wrong? One small change at a time: a sign, an offset, a bound, a constant.
 
-    python3 tests/mutate.py --build build/release              200 mutants, drawn by the seed
-    python3 tests/mutate.py --build build/release --try 17     one of them again, with the output of the tests
-    SIA_TEST_ISA=avx512 python3 tests/mutate.py ...            of another instruction set than AVX2
+    python3 tests/mutate.py --build build/release              200 mutants of all files, drawn by the seed
+    python3 tests/mutate.py --build ... --only src/eval        of the files whose path contains this
+    python3 tests/mutate.py --build ... --try 17               one of them again, with the output of the tests
+    SIA_TEST_ISA=avx512 python3 tests/mutate.py ...            kernels of another instruction set than AVX2
 
 The source tree is not touched: a changed copy lies in a folder that the compiler looks into first. Only the one
 file is compiled (-O1, one instruction set; of a kernel's header, a table that takes the functions of that header
-from the copy and all others from the library), put before the library in the link of a test, and the tests that
-know that file run until one fails; where none does, they run once more with the address sanitizer in the changed
-file. A mutant that does not compile, or compiles to the same instructions as the
-original, is replaced by the next, and so is <= for < in the smaller or larger of two, and one that changes nothing a
-test could see: those are listed, with the reason, in tests/mutants.txt, and reported by name and number.
+from the copy and all others from the library), put before the library in the link of a test, and of the program
+where the test runs it, and the tests that know that file run until one fails; where none does, they run once more
+with the address sanitizer in the changed file. A mutant that does not compile, or compiles to the same instructions
+as the original, is replaced by the next, and so is <= for < in the smaller or larger of two, and one that changes
+nothing a test could see: those are listed, with the reason, in tests/mutants.txt, and reported by name and number.
+
+TARGETS has every file of the library but those of src/base and src/report: where a silent error would spoil results.
 """
-import argparse, hashlib, json, os, random, re, resource, shlex, shutil, subprocess, sys, time
+import argparse, contextlib, hashlib, json, os, random, re, resource, shlex, shutil, signal, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ISA = os.environ.get("SIA_TEST_ISA", "avx2")
@@ -34,6 +37,8 @@ KERNEL_FUNCTIONS = {
 # File, the unit that it is compiled in, the tests that know it; quick ones first.
 ATTENTION = ["attention/test_invariants", "attention/test_extremes", "attention/test_schemes", "attention/test_cache"]
 CACHE = ["attention/test_extremes", "attention/test_cache"]
+MODEL = ["model/test_weights", "model/test_gradient", "model/test_session"]
+RANKS = ["comm/test_comm", "comm/test_trainer"]
 TARGETS = {
     "src/kernel/vector.h": (KERNEL_UNIT, ["kernel/test_numbers", *ATTENTION]),
     "src/kernel/tile.h": (KERNEL_UNIT, ["kernel/test_multiply", *ATTENTION]),
@@ -49,9 +54,66 @@ TARGETS = {
     "src/attention/forward.c": (None, ["attention/test_errors", *ATTENTION[:3]]),
     "src/attention/backward.c": (None, ["attention/test_errors", *ATTENTION[:3]]),
     "src/attention/cache.c": (None, ["attention/test_errors", *CACHE]),
+    "src/attention/ring.c": (None, ["comm/test_ring", "comm/test_trainer"]),
+    "src/comm/comm.c": (None, [*RANKS, "comm/test_ring"]),
+    "src/comm/exchange.c": (None, RANKS),
+    "src/text/encode.c": (None, ["text/test_encode", "text/test_split", "text/test_train"]),
+    "src/text/merge.c": (None, ["text/test_encode", "text/test_train"]),
+    "src/text/pieces.c": (None, ["text/test_train", "text/test_encode"]),
+    "src/text/read.c": (None, ["text/test_read", "text/test_file"]),
+    "src/text/split.c": (None, ["text/test_split", "text/test_encode", "text/test_train"]),
+    "src/text/train.c": (None, ["text/test_train"]),
+    "src/text/vocabulary.c": (None, ["text/test_read", "text/test_encode", "text/test_train"]),
+    "src/text/write.c": (None, ["text/test_read", "text/test_train", "text/test_file"]),
+    "src/data/batch.c": (None, ["data/test_batch"]),
+    "src/data/corpus.c": (None, ["data/test_batch", "data/test_shard", "data/test_pack"]),
+    "src/data/haystack.c": (None, ["data/test_haystack", "eval/test_retrieval"]),
+    "src/data/inputs.c": (None, ["data/test_source", "data/test_pack"]),
+    "src/data/lexicon.c": (None, ["data/test_source"]),
+    "src/data/manifest.c": (None, ["data/test_shard", "data/test_pack"]),
+    "src/data/pack.c": (None, ["data/test_pack"]),
+    "src/data/shard.c": (None, ["data/test_shard", "data/test_pack"]),
+    "src/data/source.c": (None, ["data/test_source"]),
+    "src/data/statistics.c": (None, ["data/test_statistics"]),
+    "src/data/word_list.c": (None, ["data/test_source"]),
+    "src/position/scheme.c": (None, ["attention/test_tables", "attention/test_errors", *ATTENTION[:3], "comm/test_ring"]),
     "src/position/table.c": (None, ["attention/test_tables", *ATTENTION]),
+    "src/model/config.c": (None, [*MODEL, "train/test_settings"]),
+    "src/model/generate.c": (None, ["eval/test_generate"]),
     "src/model/loss.c": (None, ["model/test_gradient", "model/test_weights"]),
+    "src/model/model.c": (None, MODEL),
+    "src/model/parameters.c": (None, MODEL),
+    "src/model/sample.c": (None, ["model/test_session", "eval/test_generate"]),
+    "src/model/session.c": (None, ["model/test_session", "eval/test_generate", "eval/test_loss"]),
+    "src/model/tap.c": (None, ["model/test_session", "eval/test_probe"]),
+    "src/model/training.c": (None, [*MODEL, "comm/test_trainer"]),
+    "src/model/validation.c": (None, ["model/test_session", "eval/test_loss", "comm/test_trainer"]),
     "src/optim/muon.c": (None, ["kernel/test_numbers", "optim/test_optimizer"]),
+    "src/optim/optimizer.c": (None, ["optim/test_optimizer", "comm/test_trainer"]),
+    "src/optim/schedule.c": (None, ["optim/test_schedule"]),
+    "src/train/checkpoint.c": (None, ["train/test_checkpoint", "comm/test_trainer"]),
+    "src/train/data.c": (None, ["train/test_settings", "train/test_train"]),
+    "src/train/gather.c": (None, ["comm/test_trainer"]),
+    "src/train/model_file.c": (None, ["train/test_checkpoint", "train/test_train"]),
+    "src/train/run.c": (None, ["train/test_run", "train/test_train"]),
+    "src/train/settings.c": (None, ["train/test_settings", "train/test_train"]),
+    "src/train/train.c": (None, ["train/test_settings", "train/test_train", "comm/test_trainer"]),
+    "src/train/trainer.c": (None, ["train/test_trainer", "comm/test_trainer"]),
+    "src/eval/distance_sum.c": (None, ["eval/test_rows", "eval/test_theory"]),
+    "src/eval/loss.c": (None, ["eval/test_loss"]),
+    "src/eval/probe.c": (None, ["eval/test_probe"]),
+    "src/eval/property.c": (None, ["eval/test_theory"]),
+    "src/eval/quantile.c": (None, ["eval/test_probe"]),
+    "src/eval/retrieval.c": (None, ["eval/test_retrieval", "study/test_needle"]),
+    "src/eval/rows.c": (None, ["eval/test_rows", "eval/test_theory"]),
+    "src/eval/text.c": (None, ["eval/test_loss"]),
+    "src/eval/theory.c": (None, ["eval/test_theory", "eval/test_command"]),
+    "src/eval/thin.c": (None, ["eval/test_rows", "eval/test_theory"]),
+    "src/study/compare.c": (None, ["study/test_compare"]),
+    "src/study/compare_lines.c": (None, ["study/test_compare"]),
+    "src/study/compare_plan.c": (None, ["study/test_compare"]),
+    "src/study/needle.c": (None, ["study/test_needle", "study/test_needle_command"]),
+    "src/study/needle_lines.c": (None, ["study/test_needle", "study/test_needle_command"]),
 }
 
 # Hints to the processor: they change the speed alone.
@@ -60,12 +122,14 @@ HINTS = re.compile(r"__builtin_prefetch|__builtin_cpu_is|prefetch_row|prefetch_b
 # ---------------------------------------------------------------------------------------------------- mutants
 
 def blank(text):
-    """Comments, strings, characters and preprocessor lines as spaces, so that places stay what they are."""
+    """Comments, strings, characters and preprocessor lines as spaces, so that places stay what they are; and numbers
+    that nobody sees: the bytes that there was no memory for, the room of an array."""
     def spaces(m):
         return re.sub(r"[^\n]", " ", m.group())
     text = re.sub(r"/\*.*?\*/|//[^\n]*", spaces, text, flags=re.S)
     text = re.sub(r'"(\\.|[^"\\\n])*"|' r"'(\\.|[^'\\\n])+'", spaces, text)
     text = re.sub(r"^[ \t]*#(\\\n|[^\n])*", spaces, text, flags=re.M)
+    text = re.sub(r"\bsia_fail_memory\([^;]*;|\b(char|float|double) \w+\[\d+\]", spaces, text)
     return re.sub(r"_Static_assert[^;]*;|\b(assert|static)\([^;]*;", spaces, text)
 
 OPERATORS = {
@@ -125,13 +189,16 @@ def operand(bare, at, step, stops):
     return re.sub(r"\s+", " ", text).strip(), i
 
 def is_smaller_or_larger(m):
-    """a < b ? a : b is the same number with <=, and so are its kin: no mutant."""
+    """a < b ? a : b is the same number with <=, and so are its kin, and if (a < b) a = b: no mutant."""
     if m["to"] not in (m["from"] + "=", m["from"][0]) or m["to"] == m["from"]:
         return False
     with open(os.path.join(ROOT, m["file"])) as f:
         bare = blank(f.read()).replace("->", "..").replace("return ", "      ;")
     left, _ = operand(bare, m["at"] - 1, -1, "=;,?:{}&|<>")
     right, end = operand(bare, m["at"] + len(m["from"]), 1, "?;,{}&|<>=")
+    assignment = re.match(r"\)\s*([^=;]*[^=;\s]) = ([^=;]+);", bare[end:])
+    if assignment:
+        return {left, right} == set(assignment.groups())
     if end >= len(bare) or bare[end] != "?":
         return False
     yes, end = operand(bare, end + 1, 1, ":;,{}")
@@ -227,7 +294,7 @@ class Builder:
         """Seconds that a mutant gets: some times what the test takes without a change, which it must pass."""
         if test not in self.seconds:
             before = cpu_seconds()
-            if not run(os.path.join(self.build, "tests", test)):
+            if not run(os.path.join(self.build, "tests", test), os.path.join(self.build, "sia")):
                 sys.exit(f"{test} fails without a change")
             self.seconds[test] = int(4 * (cpu_seconds() - before) + 3)
         return self.seconds[test]
@@ -257,35 +324,45 @@ class Builder:
                             f"CMakeFiles/sia_objects.dir/{KERNEL_UNIT}.o", out], cwd=self.build, check=True)
         return out
 
-    def link(self, test, more=()):
-        """The test with the mutant before the library, whose own object is then not taken."""
-        block = re.search(r"^build tests/%s: .*?(\S+\.c\.o) .*?\n(.*?)\n\n" % test, self.ninja, re.S | re.M)
-        libraries = re.search(r"LINK_LIBRARIES = (.*)", block.group(2)).group(1)
-        out = os.path.join(self.work, "test")
-        words = ["cc", *more, "-o", out, block.group(1), os.path.join(self.work, "mutant.o"), self.original_kernel(),
+    def link(self, target, more):
+        """A program with the mutant before the library, whose own object is then not taken; and whether it runs sia."""
+        block = re.search(r"^build %s: (.*?(\S+\.c\.o) .*?)\n(.*?)\n\n" % target, self.ninja, re.S | re.M)
+        libraries = re.search(r"LINK_LIBRARIES = (.*)", block.group(3)).group(1)
+        out = os.path.join(self.work, os.path.basename(target))
+        words = ["cc", *more, "-o", out, block.group(2), os.path.join(self.work, "mutant.o"), self.original_kernel(),
                  *shlex.split(libraries)]
         result = subprocess.run(words, cwd=self.build, capture_output=True, text=True)
         if result.returncode:
-            sys.exit(f"link of {test}: {result.stderr}")
-        return out
+            sys.exit(f"link of {target}: {result.stderr}")
+        return out, block.group(1).endswith(" sia")
+
+    def passes(self, test, show, times=1, more=()):
+        program, runs_sia = self.link("tests/" + test, more)
+        sia = self.link("sia", more)[0] if runs_sia else None
+        return run(program, sia, show, times * self.limit_of(test))
 
 def cpu_seconds():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
-def run(program, show=False, seconds=600):
+def run(program, sia=None, show=False, seconds=600):
     """Whether it passes, in so many seconds of the processor: a loop without an end is noticed, too."""
     def limits():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # The first failure ends a test at once: a crash that cmocka caught would leave other threads waiting for ever.
-    environment = dict(os.environ, SIA_ISA=ISA, SIA_TEST_ISA=ISA, SIA_TEST_HASTE="1", CMOCKA_TEST_ABORT="1")
+    environment = dict(os.environ, SIA_ISA=ISA, SIA_TEST_ISA=ISA, SIA_TEST_HASTE="1", CMOCKA_TEST_ABORT="1", SIA=sia or "")
     where = None if show else subprocess.DEVNULL
-    try:
-        return subprocess.run([program], env=environment, stdout=where, stderr=where, preexec_fn=limits,
-                              timeout=20 * seconds).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+    with subprocess.Popen([program], env=environment, stdout=where, stderr=where, preexec_fn=limits,
+                          start_new_session=True) as process:
+        try:
+            return process.wait(20 * seconds) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            # What a test began may go on when it has failed.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 # ---------------------------------------------------------------------------------------------------- the check
 
@@ -303,13 +380,13 @@ def attempt(builder, m, show=False):
     if found == builder.originals[m["file"]]:
         return "same"
     for test in tests:
-        if not run(builder.link(test), show, builder.limit_of(test)):
+        if not builder.passes(test, show):
             return test
     # What a step outside of an array does may be seen by nobody but the sanitizer, which the tests also run with.
     sanitizer = ["-fsanitize=address"]
     builder.compile(m["file"], unit, changed, sanitizer)
     for test in tests:
-        if not run(builder.link(test, sanitizer), show, 4 * builder.limit_of(test)):
+        if not builder.passes(test, show, 4, sanitizer):
             return test + " with the address sanitizer"
     return None
 
