@@ -179,6 +179,9 @@ static void sampling(void **state) {
         {{.temperature = 1, .top_p = 0.5}, {0, 0, 1, 0, 0}},
         {{.temperature = 1, .top_p = 0.6}, {0, exp(1), exp(2), 0, 0}},
         {{.temperature = 1, .limit = 2}, {1, exp(1), 0, 0, 0}},
+        {{.temperature = 0, .limit = 2}, {0, 1, 0, 0, 0}},
+        {{.temperature = 1, .limit = 1}, {1, 0, 0, 0, 0}},
+        {{.temperature = 1000}, {1, exp(1e-3), exp(2e-3), exp(1e-3), exp(-1e-3)}},
     };
     enum { DRAWS = 20000 };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -197,11 +200,29 @@ static void sampling(void **state) {
         }
     }
     uint32_t id;
-    const float broken[2] = {0, NAN};
-    assert_int_equal(sia_sample(broken, 2, &(sia_sampling){.temperature = 1}, 0, &id, NULL), SIA_NUMBER);
+    const float broken[3] = {0, NAN, 0};
+    for (int i = 0; i < 2; i++) /* the last, the first */
+        assert_int_equal(sia_sample(broken + i, 2, &(sia_sampling){.temperature = 1}, 0, &id, NULL),
+                         SIA_NUMBER);
     assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.temperature = -1}, 0, &id, NULL), SIA_ARGUMENT);
     assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.top_p = 1.5}, 0, &id, NULL), SIA_ARGUMENT);
     assert_int_equal(sia_sample(logits, 5, &(sia_sampling){.limit = 6}, 0, &id, NULL), SIA_ARGUMENT);
+}
+
+static void types(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        sia_type type;
+    } names[] = {{"f32", SIA_F32}, {"f16", SIA_F16}, {"int8", SIA_I8}};
+    sia_type type;
+    sia_error err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(sia_type_parse(names[i].name, &type, &err), SIA_OK);
+        assert_int_equal(type, names[i].type);
+    }
+    assert_int_equal(sia_type_parse("int4", &type, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "cache 'int4': want f32, f16 or int8");
 }
 
 static const float *by_these;
@@ -352,10 +373,14 @@ static void validation_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_reference),        cmocka_unit_test(threads_and_truncation),
-        cmocka_unit_test(schemes_that_fit),         cmocka_unit_test(scheme_under_sessions),
-        cmocka_unit_test(sample_is_the_sorted_one), cmocka_unit_test(wrong_uses),
-        cmocka_unit_test(validation_refused),       cmocka_unit_test(sampling)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference),
+                                       cmocka_unit_test(threads_and_truncation),
+                                       cmocka_unit_test(schemes_that_fit),
+                                       cmocka_unit_test(scheme_under_sessions),
+                                       cmocka_unit_test(sample_is_the_sorted_one),
+                                       cmocka_unit_test(wrong_uses),
+                                       cmocka_unit_test(validation_refused),
+                                       cmocka_unit_test(sampling),
+                                       cmocka_unit_test(types)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
