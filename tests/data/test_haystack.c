@@ -243,20 +243,33 @@ static void test_orders_and_ends(void **state) {
     /* The shortest that there is, with 8 tokens of text: 9 places. */
     h = (sia_haystack){.corpus = corpus, .tokenizer = tokenizer, .length = 1, .needles = 1, .digits = 1};
     sia_error err;
+    static const char asked[] = "\nWhat are the special magic numbers?\n";
+    uint32_t question[64];
+    size_t count = 0;
+    OK(sia_tokenizer_encode(tokenizer, asked, strlen(asked), question, &count, &said));
     while (sia_haystack_read(&h, 0, ids, mask, needles, &err)) h.length++;
+    int64_t answer = 0;
+    for (int64_t i = 0; i < h.length; i++) answer += mask[i];
+    assert_int_equal(h.length + 1, 1 + needles[0].count + (int64_t)count + answer); /* and no text */
     h.length += 8;
     for (uint64_t n = 0; n < 300; n++) {
         int64_t tail = 0;
         if (sia_haystack_read(&h, n, ids, mask, needles, &err)) continue; /* a longer city */
         for (int64_t i = 0; i < h.length; i++) tail += mask[i];
-        static const char asked[] = "\nWhat are the special magic numbers?\n";
-        uint32_t question[64];
-        size_t count = 0;
-        OK(sia_tokenizer_encode(tokenizer, asked, strlen(asked), question, &count, &said));
         at_start += needles[0].first == 1;
         at_end += needles[0].first + needles[0].count == h.length + 1 - tail - (int64_t)count;
     }
     assert_true(at_start > 5 && at_end > 5);
+    /* Of 16 numbers of three digits two would be the same in one sample of eight. */
+    sia_needle many[16];
+    uint32_t long_ids[1025];
+    uint8_t long_mask[1024];
+    h = (sia_haystack){.corpus = corpus, .tokenizer = tokenizer, .length = 1024, .needles = 16, .digits = 3};
+    for (uint64_t n = 0; n < 60; n++) {
+        OK(sia_haystack_read(&h, n, long_ids, long_mask, many, &said));
+        for (int i = 0; i < 16; i++)
+            for (int j = 0; j < i; j++) assert_string_not_equal(many[i].number, many[j].number);
+    }
 }
 
 static void test_disjoint_and_pure(void **state) {
