@@ -70,8 +70,9 @@ static void add_result(table *t, const sia_compare_result *r) {
     if (t->quiet) return;
     cli_progress_clear(&t->shown.line);
     fprintf(stderr, "%-12s %-14s seed %llu", r->scheme, r->variant, (unsigned long long)r->seed);
-    for (int i = 0; r->multiples[i]; i++)
+    for (int i = 0; r->multiples[i] && !r->diverged; i++)
         fprintf(stderr, "   %.3f at %lldx", r->losses[i], (long long)r->multiples[i]);
+    if (r->diverged) fprintf(stderr, "   diverged: %s", cli_shown(r->diverged));
     fputc('\n', stderr);
 }
 
@@ -124,9 +125,10 @@ static double error_of(const row *r, int i) {
     return spread > 0 ? sqrt(spread / (r->seeds - 1)) : 0;
 }
 
-/* Means over the seeds, with standard errors where there are several; * marks the lowest of a column. */
+/* Means over the seeds, with standard errors where there are several; * marks the lowest of a column. A row of which a
+ * training has diverged has none. */
 static void print_table(const table *t) {
-    bool errors = false, variants = false;
+    bool errors = false, variants = false, diverged = false;
     for (int i = 0; i < t->count; i++) {
         errors = errors || t->rows[i].seeds > 1;
         variants = variants || t->rows[i].variant[0];
@@ -140,8 +142,13 @@ static void print_table(const table *t) {
         if (variants) printf("%-15s", r->variant);
         for (int i = 0; t->multiples[i]; i++) {
             bool best = true;
+            if (isnan(mean_of(r, i))) {
+                printf("   diverged%*s", errors ? 9 : 1, "");
+                diverged = true;
+                continue;
+            }
             for (int other = 0; other < t->count; other++)
-                best = best && mean_of(r, i) <= mean_of(&t->rows[other], i);
+                best = best && !(mean_of(&t->rows[other], i) < mean_of(r, i));
             printf("      %.3f%s", mean_of(r, i), best ? "*" : " ");
             if (errors) printf(" +-%.3f", error_of(r, i));
         }
@@ -150,6 +157,7 @@ static void print_table(const table *t) {
     fputs(errors ? "* lowest of its column; +- standard errors over seeds\n"
                  : "* lowest of its column; one seed: small differences say nothing\n",
           stdout);
+    if (diverged) puts("diverged: the loss of at least one seed left all bounds: a lower rate may help");
 }
 
 /* The words of --schemes, table1 among them standing for its own. */
@@ -213,9 +221,11 @@ static sia_status print_json(const table *t, sia_error *err) {
         for (int i = 0; t->multiples[i]; i++) {
             char name[24];
             (void)snprintf(name, sizeof name, "%lldx", (long long)t->multiples[i]);
+            bool diverged = isnan(mean_of(now, i));
             sia_json_set(&loss, name,
-                         json_pack("{s:f, s:o}", "mean", mean_of(now, i), "error",
-                                   now->seeds > 1 ? json_real(error_of(now, i)) : json_null()));
+                         json_pack("{s:o, s:o}", "mean", diverged ? json_null() : json_real(mean_of(now, i)),
+                                   "error",
+                                   now->seeds > 1 && !diverged ? json_real(error_of(now, i)) : json_null()));
         }
         json_t *line = json_pack("{s:s, s:s, s:i, s:o}", "scheme", now->scheme, "variant", now->variant,
                                  "seeds", now->seeds, "loss", loss);

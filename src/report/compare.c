@@ -157,6 +157,22 @@ static void say_shared(sia_page *page, const sia_comparison *c) {
     }
 }
 
+static void say_diverged(sia_page *page, const sia_comparison *c) {
+    for (size_t i = 0; i < c->lines->count; i++) {
+        const json_t *line = c->lines->list[i];
+        char label[SIA_LABEL];
+        if (!sia_line_is(line, "result") || !sia_comparison_has(c, line)) continue;
+        const char *how = sia_line_text(line, "diverged");
+        if (!*how) continue;
+        sia_page_add(page, " ");
+        sia_page_escape(page, sia_line_label(line, label));
+        sia_page_printf(page, ", seed %.0f, has diverged, and no mean without it is shown (",
+                        sia_line_number(line, "seed"));
+        sia_page_escape(page, how);
+        sia_page_add(page, ").");
+    }
+}
+
 void sia_compare_table(sia_page *page, const sia_comparison *c) {
     row rows[SIA_REPORT_NAMES];
     int count = sorted_rows(c, rows);
@@ -188,6 +204,7 @@ void sia_compare_table(sia_page *page, const sia_comparison *c) {
                                : " One seed: there are no standard errors, and no difference is claimed.");
     if (count > 1) sia_page_add(page, " Rows are ordered by the loss at their longest length.");
     say_shared(page, c);
+    say_diverged(page, c);
     sia_page_add(page, "</p>\n");
 }
 

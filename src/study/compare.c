@@ -166,12 +166,12 @@ static int tell(study *s, sia_compare_event event) {
 static sia_status append(study *s, json_t *object, sia_error *err) {
     if (s->lines) {
         int failed = json_array_append_new(s->lines, object);
-        return failed ? sia_fail(err, SIA_NUMBER, "a result is not finite") : SIA_OK;
+        return failed ? sia_fail_memory(err, 4096, "results") : SIA_OK;
     }
     char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(object);
-    sia_status status = line ? sia_run_append(s->run, SIA_RUN_COMPARE, line, err)
-                             : sia_fail(err, SIA_NUMBER, "a result is not finite");
+    sia_status status =
+        line ? sia_run_append(s->run, SIA_RUN_COMPARE, line, err) : sia_fail_memory(err, 4096, "results");
     free(line);
     return status;
 }
@@ -272,18 +272,30 @@ static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, 
     return SIA_OK;
 }
 
+static sia_compare_result result_of(const sia_part *p, const char *scheme) {
+    return (sia_compare_result){.scheme = scheme,
+                                .variant = p->variant,
+                                .seed = p->seed,
+                                .train_len = p->settings.model.train_len,
+                                .multiples = p->settings.training.multiples};
+}
+
 /* One object for the line and for the table. */
-static json_t *result_json(const sia_compare_result *r, int64_t tokens) {
+static json_t *result_json(const sia_compare_result *r, const sia_settings *settings) {
+    int64_t tokens = settings->training.steps * settings->training.batch * r->train_len;
     json_t *loss = json_object();
     for (int i = 0; r->multiples[i]; i++) {
         char length[24];
         (void)snprintf(length, sizeof length, "%" PRId64, r->multiples[i] * r->train_len);
-        sia_json_set(&loss, length, json_real(r->losses[i]));
+        sia_json_set(&loss, length, r->diverged ? json_null() : json_real(r->losses[i]));
     }
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme",
-                             r->scheme, "seed", (json_int_t)r->seed, "params", (json_int_t)r->parameters,
-                             "train_len", (json_int_t)r->train_len, "loss", loss, "train_seconds", r->seconds,
-                             "tokens", (json_int_t)tokens);
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme", r->scheme,
+                             "seed", (json_int_t)r->seed, "train_len", (json_int_t)r->train_len, "loss", loss,
+                             "train_seconds", r->seconds, "tokens", (json_int_t)tokens);
+    if (r->diverged)
+        sia_json_set(&json, "diverged", sia_json_text(r->diverged));
+    else
+        sia_json_set(&json, "params", json_integer(r->parameters));
     if (*r->variant) sia_json_set(&json, "variant", sia_json_text(r->variant));
     return json;
 }
@@ -293,17 +305,13 @@ static bool tell_finished(worker *w, const char *scheme) {
     const json_t *json = sia_finished_result(&w->s->finished, scheme, w->p->variant, w->p->seed);
     const json_t *loss = json_object_get(json, "loss");
     if (!json) return false;
-    const sia_settings *settings = &w->p->settings;
-    sia_compare_result r = {.scheme = scheme,
-                            .variant = w->p->variant,
-                            .seed = w->p->seed,
-                            .parameters = json_integer_value(json_object_get(json, "params")),
-                            .train_len = settings->model.train_len,
-                            .multiples = settings->training.multiples};
+    sia_compare_result r = result_of(w->p, scheme);
+    r.parameters = json_integer_value(json_object_get(json, "params"));
+    r.diverged = json_string_value(json_object_get(json, "diverged"));
     for (int i = 0; r.multiples[i]; i++) {
         char length[24];
         (void)snprintf(length, sizeof length, "%" PRId64, r.multiples[i] * r.train_len);
-        r.losses[i] = json_number_value(json_object_get(loss, length));
+        r.losses[i] = r.diverged ? NAN : json_number_value(json_object_get(loss, length));
     }
     pthread_mutex_lock(&w->s->lock);
     (void)tell(w->s, (sia_compare_event){.result = &r});
@@ -313,14 +321,8 @@ static bool tell_finished(worker *w, const char *scheme) {
 
 static sia_status evaluate(worker *w, const char *folder, const char *scheme, const sia_windows *windows,
                            int64_t longest, double seconds, sia_error *err) {
-    const sia_settings *settings = &w->p->settings;
-    sia_compare_result r = {.scheme = scheme,
-                            .variant = w->p->variant,
-                            .seed = w->p->seed,
-                            .train_len = settings->model.train_len,
-                            .multiples = settings->training.multiples,
-                            .seconds = seconds};
-    int64_t own = longest_of(settings); /* the windows may be longer */
+    sia_compare_result r = result_of(w->p, scheme);
+    int64_t own = longest_of(&w->p->settings); /* the windows may be longer */
     double *by_position = sia_alloc((size_t)own, sizeof *by_position);
     sia_model *m = NULL;
     sia_status status =
@@ -329,7 +331,7 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
     if (!status) status = evaluate_lengths(w, m, scheme, windows, longest, &r, by_position, err);
     if (!status) {
         r.parameters = sia_model_size(m);
-        int64_t tokens = settings->training.steps * settings->training.batch * settings->model.train_len;
+        r.seconds = seconds;
         json_t *position =
             json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", scheme, "seed",
                       (json_int_t)r.seed, "length", (json_int_t)own, "bins", position_bins(by_position, own));
@@ -337,7 +339,7 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
         pthread_mutex_lock(&w->s->lock);
         /* The result comes last: where it is, all of the evaluation is. */
         status = append(w->s, position, err);
-        if (!status) status = append(w->s, result_json(&r, tokens), err);
+        if (!status) status = append(w->s, result_json(&r, &w->p->settings), err);
         if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
         pthread_mutex_unlock(&w->s->lock);
     }
@@ -430,6 +432,23 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     return status;
 }
 
+/* What a part that has diverged has to say, for those of its schemes that have no result. */
+static sia_status put_divergence(worker *w, const char *how, sia_error *err) {
+    sia_status status = SIA_OK;
+    for (int i = 0; !status && i < w->p->scheme_count; i++) {
+        if (tell_finished(w, w->p->schemes[i])) continue;
+        sia_compare_result r = result_of(w->p, w->p->schemes[i]);
+        r.diverged = how;
+        for (int j = 0; r.multiples[j]; j++) r.losses[j] = NAN;
+        pthread_mutex_lock(&w->s->lock);
+        status = append(w->s, result_json(&r, &w->p->settings), err);
+        if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
+        pthread_mutex_unlock(&w->s->lock);
+    }
+    set_done(w);
+    return status;
+}
+
 /* The parts of this rank, by number. */
 static sia_part *own_part(const study *s, int64_t i) {
     return &s->plan.parts[sia_comm_rank(s->comm) + i * sia_comm_size(s->comm)];
@@ -459,8 +478,10 @@ static void part_task(void *context, int64_t task, int worker_index) {
          *folder = runs ? sia_path_join(runs, w.p->name) : NULL;
     sia_status status = folder ? sia_link_refuse(runs, w.p->name, &err) : sia_fail_memory(&err, 64, "path");
     if (!status) status = run_part(&w, folder, &err);
-    /* A loss that left the ground has no file that would name the training. */
-    if (status == SIA_NUMBER) (void)sia_fail(&err, status, "%s: %s", w.p->name, err.text);
+    if (status == SIA_NUMBER) {
+        sia_error how = err;
+        status = put_divergence(&w, how.text, &err);
+    }
     free(runs);
     free(folder);
     pthread_mutex_lock(&s->lock);

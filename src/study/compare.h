@@ -14,7 +14,8 @@
  *
  * Schemes that differ at evaluation only (rope, rope+ntk, rope+yarn) share a training. What is finished is not
  * done again: a study that was stopped, or is called with more schemes or seeds, goes on where it was, and ends with
- * the same lines, each once. Trainings side by side write theirs in the order in which they end. */
+ * the same lines, each once. Trainings side by side write theirs in the order in which they end. One that diverges has
+ * that for its result, and the others go on: it would diverge again. */
 #ifndef SIA_STUDY_COMPARE_H
 #define SIA_STUDY_COMPARE_H
 
@@ -27,8 +28,9 @@ typedef struct sia_compare_result {
     uint64_t seed;
     int64_t parameters, train_len;
     const int64_t *multiples;
-    double losses[SIA_MAX_LENGTHS]; /* at each of them */
+    double losses[SIA_MAX_LENGTHS]; /* at each of them; not a number where the training has diverged */
     double seconds;                 /* of training; 0 when it was not trained in one go */
+    const char *diverged;           /* how, in a sentence; or NULL */
 } sia_compare_result;
 
 typedef struct sia_compare_event {

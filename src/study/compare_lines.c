@@ -69,8 +69,9 @@ static const sia_part *part_of(const sia_plan *plan, const about *a) {
 static bool is_whole(const json_t *line, const sia_settings *settings) {
     const json_t *loss = json_object_get(line, "loss");
     int64_t train_len = settings->model.train_len;
-    bool whole = json_integer_value(json_object_get(line, "params")) > 0 &&
-                 json_integer_value(json_object_get(line, "train_len")) == train_len;
+    bool whole = json_integer_value(json_object_get(line, "train_len")) == train_len;
+    if (json_is_string(json_object_get(line, "diverged"))) return whole;
+    whole = whole && json_integer_value(json_object_get(line, "params")) > 0;
     for (int i = 0; settings->training.multiples[i]; i++) {
         char length[24];
         (void)snprintf(length, sizeof length, "%" PRId64, settings->training.multiples[i] * train_len);

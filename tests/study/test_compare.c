@@ -369,6 +369,11 @@ static void links(void **state) {
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
 
+/* Two trainings, the second of which diverges; rope+ntk reads the weights of rope. */
+#define DIVERGING                                                                                  \
+    "--schemes rope,rope+ntk --sweep unembedding-rate=0.001,1000 --layers 1 --width 16 --heads 2 " \
+    "--vocabulary 300 --train-len 16 --batch 2 --steps 9 --eval-windows 1 --lengths 1x"
+
 static void command_lines(void **state) {
     (void)state;
     const command_case cases[] = {
@@ -424,11 +429,14 @@ static void command_lines(void **state) {
          "--heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
          0, "\"error\": null"}, /* one seed has none */
-        /* Of several trainings, the one whose loss left the ground is named. */
-        {"$SIA compare --out v --quiet --schemes rope --sweep unembedding-rate=0.001,1000 --layers 1 --width "
-         "16 "
-         "--heads 2 --vocabulary 300 --train-len 16 --batch 2 --steps 9 --eval-windows 1 --lengths 1x",
-         1, "sia: rope-unembedding_rate=1000-seed0: step "},
+        /* A training that diverges has that for its result; the others go on, and it is not trained again. */
+        {"$SIA compare --out v " DIVERGING " 2>&1 >/dev/null", 0,
+         "unembedding_rate=1000 seed 0   diverged: step "},
+        {"rm -r v/runs; $SIA compare --quiet --out v " DIVERGING, 0, "unembedding_rate=1000   diverged"},
+        {"$SIA compare --quiet --out v " DIVERGING, 0, "*"}, /* the other is the lowest */
+        {"$SIA compare --json --quiet --out v " DIVERGING, 0, "\"mean\": null, \"error\": null"},
+        {"grep -c 'seed 0, has diverged' v/report.html; grep -c '\"loss\":{\"16\":null}' v/compare.jsonl", 0,
+         "1\n2\n"},
         {"tail -n 1 u/runs/rope-steps=400-seed0/metrics.jsonl | grep -c '\"epoch\":0\\.[0-9]'", 0, "1\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
