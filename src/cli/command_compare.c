@@ -128,18 +128,21 @@ static double error_of(const row *r, int i) {
 /* Means over the seeds, with standard errors where there are several; * marks the lowest of a column. A row of which a
  * training has diverged has none. */
 static void print_table(const table *t) {
-    bool errors = false, variants = false, diverged = false;
+    bool errors = false, diverged = false;
+    int variant = 0; /* the longest */
     for (int i = 0; i < t->count; i++) {
+        int length = (int)strlen(t->rows[i].variant);
         errors = errors || t->rows[i].seeds > 1;
-        variants = variants || t->rows[i].variant[0];
+        variant = length > variant ? length : variant;
     }
-    printf("%-12s %s", "scheme", variants ? "variant        " : "");
+    if (variant && variant < 14) variant = 14;
+    printf("%-12s %-*s", "scheme", variant ? variant + 1 : 0, variant ? "variant" : "");
     for (int i = 0; t->multiples[i]; i++)
         printf("%*s loss at %2lldx%s", errors ? 4 : 0, "", (long long)t->multiples[i], errors ? "    " : " ");
     putchar('\n');
     for (const row *r = t->rows; r < t->rows + t->count; r++) {
         printf("%-12s ", r->scheme);
-        if (variants) printf("%-15s", r->variant);
+        if (variant) printf("%-*s ", variant, r->variant);
         for (int i = 0; t->multiples[i]; i++) {
             bool best = true;
             if (isnan(mean_of(r, i))) {

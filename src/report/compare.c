@@ -157,20 +157,20 @@ static void say_shared(sia_page *page, const sia_comparison *c) {
     }
 }
 
+/* " Diverged, so that there is no mean: rope, seed 1; nope, seed 0." */
 static void say_diverged(sia_page *page, const sia_comparison *c) {
+    bool any = false;
     for (size_t i = 0; i < c->lines->count; i++) {
         const json_t *line = c->lines->list[i];
         char label[SIA_LABEL];
         if (!sia_line_is(line, "result") || !sia_comparison_has(c, line)) continue;
-        const char *how = sia_line_text(line, "diverged");
-        if (!*how) continue;
-        sia_page_add(page, " ");
+        if (!*sia_line_text(line, "diverged")) continue;
+        sia_page_add(page, any ? "; " : " Diverged, so that there is no mean: ");
         sia_page_escape(page, sia_line_label(line, label));
-        sia_page_printf(page, ", seed %.0f, has diverged, and no mean without it is shown (",
-                        sia_line_number(line, "seed"));
-        sia_page_escape(page, how);
-        sia_page_add(page, ").");
+        sia_page_printf(page, ", seed %.0f", sia_line_number(line, "seed"));
+        any = true;
     }
+    if (any) sia_page_add(page, ".");
 }
 
 void sia_compare_table(sia_page *page, const sia_comparison *c) {

@@ -435,8 +435,9 @@ static void command_lines(void **state) {
         {"rm -r v/runs; $SIA compare --quiet --out v " DIVERGING, 0, "unembedding_rate=1000   diverged"},
         {"$SIA compare --quiet --out v " DIVERGING, 0, "*"}, /* the other is the lowest */
         {"$SIA compare --json --quiet --out v " DIVERGING, 0, "\"mean\": null, \"error\": null"},
-        {"grep -c 'seed 0, has diverged' v/report.html; grep -c '\"loss\":{\"16\":null}' v/compare.jsonl", 0,
-         "1\n2\n"},
+        {"grep -c 'there is no mean: rope, unembedding_rate=1000, seed 0; rope+ntk, ' v/report.html; grep -c "
+         "'\"loss\":{\"16\":null}' v/compare.jsonl",
+         0, "1\n2\n"},
         {"tail -n 1 u/runs/rope-steps=400-seed0/metrics.jsonl | grep -c '\"epoch\":0\\.[0-9]'", 0, "1\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
