@@ -15,8 +15,25 @@ from ._errors import ArgumentError
 __all__ = ["attention"]
 
 
+class _Backward(torch.autograd.Function):
+    """The backward pass of an Attention: a function of its own, so that gradients of gradients, which there are none of,
+    are refused wherever they are asked for. (once_differentiable lets them be zero where d_out is a constant.)"""
+
+    @staticmethod
+    def forward(_: Any, a: Attention, span: Any, d_out: Any, *saved: Any) -> Any:  # type: ignore[override]
+        q, k, v, logn, out, lse = (None if t is None else t.detach().numpy() for t in saved)
+        # Autograd hands on whatever lies at hand, such as one number expanded to a shape.
+        d_array = d_out.detach().to(torch.float32).contiguous().numpy()
+        found = a.backward(q, k, v, out, lse, d_array, logn=logn, **span)
+        return tuple(None if array is None else torch.from_numpy(array) for array in found)
+
+    @staticmethod
+    def backward(_: Any, *__: Any) -> Any:  # type: ignore[override]
+        raise RuntimeError("sia.torch.attention: differentiated twice, want once: it has no gradients of gradients")
+
+
 class _Function(torch.autograd.Function):
-    """The forward and backward passes of an Attention. Gradients of gradients there are none."""
+    """The forward and backward passes of an Attention."""
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any, logn: Any, a: Attention, span: Any) -> Any:  # type: ignore[override]
@@ -28,14 +45,8 @@ class _Function(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Any) -> Any:  # type: ignore[override]
-        q, k, v, logn, out, lse = (None if t is None else t.detach().numpy() for t in ctx.saved_tensors)
-        # Autograd hands on whatever lies at hand, such as one number expanded to a shape.
-        d_array = d_out.detach().to(torch.float32).contiguous().numpy()
-        found = ctx.attention.backward(q, k, v, out, lse, d_array, logn=logn, **ctx.span)
-        gradients = [None if array is None else torch.from_numpy(array) for array in found]
-        return (*gradients, None, None)
+        return (*_Backward.apply(ctx.attention, ctx.span, d_out, *ctx.saved_tensors), None, None)
 
 
 def _check(name: str, tensor: Any) -> None:
