@@ -5,7 +5,7 @@
 
 Tensors share their memory with the library: q, k, v may be slices of one packed qkv. The kernels compute in float32."""
 
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -13,6 +13,11 @@ from ._attention import Attention, attention_for
 from ._errors import ArgumentError
 
 __all__ = ["attention"]
+
+# torch.compile cannot look into the library: a compiled model calls it between two graphs. Made when it is first wanted,
+# since it loads the compiler.
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)  # older ones lack it
+_not_compiled: List[Callable[..., torch.Tensor]] = []
 
 
 class _Backward(torch.autograd.Function):
@@ -76,7 +81,19 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scheme: str = "
 
     Tensors are float32 and dense but for the step from one position to the next. With convert=True those of other
     types and strides are copied into such, and the result has the type of q: bfloat16 models, a transposed
-    [batch, heads, length, head_dim], or float64 for torch.autograd.gradcheck."""
+    [batch, heads, length, head_dim], or float64 for torch.autograd.gradcheck.
+
+    In a model that torch.compile compiles it runs as it is, between two graphs: fullgraph=True is refused."""
+    options = {"logn": logn, "q_pos": q_pos, "k_pos": k_pos, "convert": convert, "settings": settings}
+    if not _is_compiling():
+        return _attend(q, k, v, scheme, **options)
+    if not _not_compiled:
+        _not_compiled.append(torch.compiler.disable(_attend))
+    return _not_compiled[0](q, k, v, scheme, **options)
+
+
+def _attend(q: Any, k: Any, v: Any, scheme: str, logn: Any, q_pos: int, k_pos: int, convert: bool,
+            settings: Dict[str, Any]) -> torch.Tensor:  # fmt: skip
     wanted = q.dtype if isinstance(q, torch.Tensor) else None
     if convert:
         q, k, v, logn = _converted((q, k, v, logn))

@@ -121,6 +121,25 @@ def test_a_model_learns_with_it():
     assert loss.item() < 0.5  # ln 8 = 2.08 without attention
 
 
+@pytest.mark.skipif(not hasattr(getattr(torch, "compiler", None), "is_compiling"), reason="an older PyTorch")
+def test_a_compiled_model():
+    """By the backend that needs no C++ compiler. Other lengths and schemes make it compile anew."""
+    block = Block()
+    compiled = torch.compile(block, backend="eager")
+    for length in (20, 21, 30):
+        x, found = torch.randn(2, length, 32), []
+        for model in (block, compiled):
+            block.zero_grad()
+            out = model(x)
+            out.square().sum().backward()
+            found.append((out, block.qkv.weight.grad))
+        assert all(torch.equal(one, other) for one, other in zip(*found))
+    alone = torch.compile(lambda x, scheme: sia.torch.attention(x, x, x, scheme, tau=3.0) * 2, backend="eager")
+    x = torch.randn(1, 9, 2, 8)
+    for scheme in ("rope", "si+prope", "alibi"):
+        assert torch.equal(alone(x, scheme), sia.torch.attention(x, x, x, scheme, tau=3.0) * 2)
+
+
 GOOD = torch.ones(2, 5, 2, 8)
 BAD = [
     (lambda: sia.torch.attention(GOOD.double(), GOOD, GOOD), "q: dtype float64, want float32; with convert=True"),
