@@ -150,6 +150,10 @@ BAD = [
     (lambda: sia.torch.attention(GOOD, GOOD, GOOD, "logn+rope"), "logn: NULL, want one number for each head"),
     (lambda: sia.torch.attention(GOOD, GOOD, GOOD, "soup"), "scheme soup: unknown word"),
     (lambda: sia.torch.attention(GOOD.to("meta"), GOOD, GOOD), "q: on meta"),
+    (lambda: sia.torch.attention(GOOD, GOOD.to_sparse(), GOOD, convert=True), "k: on cpu, torch.sparse_coo; want"),
+    (lambda: sia.torch.attention(GOOD.int(), GOOD, GOOD, convert=True), "q: dtype int32, want float32$"),
+    (lambda: sia.torch.attention(GOOD, GOOD, GOOD.cfloat(), convert=True), "v: dtype complex64, want float32$"),
+    (lambda: sia.torch.attention(GOOD, GOOD, GOOD, tau=torch.ones(()).requires_grad_()), "tau: requires a gradient"),
 ]
 
 
