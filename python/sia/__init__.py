@@ -16,13 +16,16 @@ the next, which may be larger (a slice of a packed qkv). Anything else is a Valu
 interpreter's lock is free while the library works. Objects are closed by `with`, or when nothing refers to them."""
 
 from importlib import import_module as _import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._attention import Attention, Cache, Forward, Gradients, Tables, attention, backward, forward, tables
 from ._errors import ArgumentError, Error, FileError, FormatError, OutOfMemory
 from ._library import isa, schemes, version
 from ._model import Model, Session, sample
 from ._tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from . import torch as torch
 
 __version__ = version()
 __all__ = [

@@ -2,7 +2,7 @@
 """What the library says of itself, and small things that all parts use: names, paths, handles."""
 
 import os
-from typing import Any, List, Mapping, Union
+from typing import Any, List, Mapping, TypeVar, Union
 
 from ._arrays import plain
 from ._errors import ArgumentError
@@ -80,6 +80,9 @@ def fill_struct(struct: Any, what: str, values: Any) -> None:
             raise ArgumentError("%s: %s, want %s" % (name, type(value).__name__, wanted)) from None
 
 
+Kind = TypeVar("Kind", bound="Handle")
+
+
 class Handle:
     """An object that owns one of the library's, until close(), the end of a `with`, or its own end.
 
@@ -99,7 +102,7 @@ class Handle:
         """Lets go of it; calling it again does nothing."""
         self._pointer = None
 
-    def __enter__(self) -> Any:
+    def __enter__(self: Kind) -> Kind:
         return self
 
     def __exit__(self, *_: Any) -> None:

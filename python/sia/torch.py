@@ -22,7 +22,7 @@ _not_compiled: List[Callable[..., torch.Tensor]] = []
 
 
 class _Backward(torch.autograd.Function):
-    """The backward pass of an Attention: a function of its own, so that gradients of gradients, of which there are none,
+    """The backward pass of an Attention: a function of its own, so that gradients of gradients (there are none)
     are refused wherever they are asked for. (once_differentiable lets them be zero where d_out is a constant.)"""
 
     @staticmethod
