@@ -131,6 +131,7 @@ class Attention(Handle):
             raise ArgumentError("fill: %s, want a function" % type(fill).__name__)
         settings.update(heads=heads, head_dim=head_dim)
         config = _make_config(settings)
+        self._asked = scheme  # its canonical name cannot be asked for where there is a fill
         self._own = None if fill is None else _Own(fill)
         context = ffi.NULL if fill is None else ffi.new_handle(self._own)
         if fill is not None:
@@ -142,6 +143,11 @@ class Attention(Handle):
         self._check_own()
         done = lib.sia_attention_settings(self._pointer)
         self.heads, self.kv_heads, self.head_dim = done.heads, done.kv_heads, done.head_dim
+
+    def __reduce__(self) -> Any:
+        """A copy, or what another process gets, is a new one with the same settings."""
+        fill = None if self._own is None else self._own.function
+        return _make_attention, (self._asked, fill, self.settings)
 
     def _check_own(self) -> None:
         if self._own:
@@ -247,6 +253,10 @@ class Attention(Handle):
         io.q, io.k, io.v = pointer(q), pointer(k), pointer(v)
         io.q_stride, io.k_stride, io.v_stride = row_stride("q", q), row_stride("k", k), row_stride("v", v)
         io.logn = dense("logn", logn, (self.heads,))
+
+
+def _make_attention(scheme: str, fill: Optional[Fill], settings: Dict[str, Any]) -> Attention:
+    return Attention(scheme, fill=fill, **settings)
 
 
 def _four(name: str, array: Any, write: bool = False) -> Array:

@@ -102,6 +102,10 @@ class Handle:
         """Lets go of it; calling it again does nothing."""
         self._pointer = None
 
+    def __reduce__(self) -> Any:
+        """For copy and pickle: the default would say only that cffi's pointers have no copies."""
+        raise TypeError("%s: has no copies and cannot go to another process; want it made there" % self._name)
+
     def __enter__(self: Kind) -> Kind:
         return self
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Attention on NumPy arrays against the reference in float64."""
 
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import threading
@@ -307,6 +309,23 @@ def test_closing():
     del a
     gc.collect()
     np.testing.assert_array_equal(cache.decode(one, one, one), one)  # it holds what it borrowed
+
+
+def own_fill(head, heads, t):
+    return 1, -0.5 * t
+
+
+@pytest.mark.parametrize("settings", [{"tau": 3.0, "train_len": 64}, {"scheme": "nope", "fill": own_fill}])
+def test_copies_are_made_anew(random, settings):
+    """Such as in a module that is deep-copied, or that goes to a process that was spawned."""
+    a, q = sia.Attention(heads=2, head_dim=8, **settings), random(1, 20, 2, 8)
+    want = a.forward(q, q, q).out
+    copies = [copy.deepcopy(a), pickle.loads(pickle.dumps(a))]
+    a.close()
+    for other in copies:
+        np.testing.assert_array_equal(other.forward(q, q, q).out, want)
+        with pytest.raises(TypeError, match="cache: has no copies"):
+            copy.deepcopy(other.cache())
 
 
 def test_threads_share_an_object(random):
