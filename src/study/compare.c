@@ -43,13 +43,27 @@ typedef struct study {
 
 /* ------------------------------------------------------------------------------------------------ the folder */
 
-/* What must be the same for a study to go on: all but the schemes and the number of seeds. */
-static json_t *budget_json(const study *s) {
+/* The text is made, and the windows are laid, for the largest value of a sweep like these: with a larger one, results
+ * from before would be of other text or of other tokens. */
+static bool sizes_text(const char *sweep, const json_t *data) {
+    const char *kind = json_string_value(json_object_get(data, "kind"));
+    bool generated = kind && !strcmp(kind, "generated");
+    return !strcmp(sweep, "train_len") || (generated && (!strcmp(sweep, "steps") || !strcmp(sweep, "batch") ||
+                                                         !strcmp(sweep, "eval_windows")));
+}
+
+/* What must be the same for a study to go on: all but the schemes, the number of seeds and most values of a sweep. */
+static json_t *budget_json(const study *s, const json_t *data) {
     const sia_compare_job *job = s->job;
     sia_settings settings = *job->settings;
     memset(settings.model.scheme, 0, sizeof settings.model.scheme);
     json_t *json = json_pack("{s:o}", "settings", sia_settings_json(&settings));
     if (job->sweep) sia_json_set(&json, "sweep", sia_json_text(job->sweep));
+    if (job->sweep && sizes_text(job->sweep, data)) {
+        double largest = job->sweep_values[0];
+        for (int i = 1; i < job->sweep_count; i++) largest = fmax(largest, job->sweep_values[i]);
+        sia_json_set(&json, "sweep_largest", json_integer((json_int_t)largest));
+    }
     return json;
 }
 
@@ -71,9 +85,10 @@ static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err)
 }
 
 static sia_status open_old(study *s, const char *path, sia_error *err) {
-    json_t *json = NULL, *budget = budget_json(s);
-    sia_status status =
-        budget ? sia_json_read(&json, path, STUDY_MOST, err) : sia_fail_memory(err, 4096, "study.json");
+    json_t *json = NULL, *budget = NULL;
+    sia_status status = sia_json_read(&json, path, STUDY_MOST, err);
+    if (!status && !(budget = budget_json(s, json_object_get(json, "data"))))
+        status = sia_fail_memory(err, 4096, "study.json");
     if (!status && !json_equal(json_object_get(json, "budget"), budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
                           sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
@@ -93,7 +108,8 @@ static sia_status open_new(study *s, const char *path, sia_error *err) {
     sia_settings settings = *s->job->settings;
     sia_status status = prepare_data(s, &settings, err);
     if (status) return status;
-    json_t *json = json_pack("{s:o, s:O}", "budget", budget_json(s), "data", s->data.description);
+    json_t *json =
+        json_pack("{s:o, s:O}", "budget", budget_json(s, s->data.description), "data", s->data.description);
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(json);
     status =

@@ -439,6 +439,19 @@ static void command_lines(void **state) {
          "'\"loss\":{\"16\":null}' v/compare.jsonl",
          0, "1\n2\n"},
         {"tail -n 1 u/runs/rope-steps=400-seed0/metrics.jsonl | grep -c '\"epoch\":0\\.[0-9]'", 0, "1\n"},
+        /* Larger values later would have other windows, or text that was made for fewer steps; a seed more has not. */
+        {"$SIA compare --out t --quiet --schemes rope --sweep train-len=16,2048 --layers 1 --width 16 "
+         "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
+         2, "t: holds a study with sweep_largest 1024, not 2048: name another folder"},
+        {"$SIA compare --out u --quiet --schemes rope --sweep steps=1,800 --layers 1 --width 16 --heads 2 "
+         "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
+         2, "u: holds a study with sweep_largest 400, not 800"},
+        {"$SIA compare --out u --quiet --schemes rope --sweep steps=2,400 --layers 1 --width 16 --heads 2 "
+         "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
+         0, "steps=2 "},
+        {"$SIA compare --out s --quiet --schemes si+prope --sweep tau=100 --layers 1 --width 16 --heads 2 "
+         "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
+         0, "tau=100"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
