@@ -3,7 +3,6 @@
  * The page: head, sections, data under figures. */
 #include "report/html.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,14 +67,6 @@ void sia_data_csv(const sia_data *data, sia_page *out) {
     sia_page_add(out, "\r\n");
 }
 
-/* Six digits are enough to read; the download has all. Whole numbers are whole. */
-static const char *shown_number(double value, char text[SIA_NUMBER_TEXT]) {
-    text[0] = 0;
-    bool whole = (value == trunc(value) || fabs(value) >= 1e5) && fabs(value) < 1e15;
-    if (isfinite(value)) (void)snprintf(text, SIA_NUMBER_TEXT, whole ? "%.0f" : "%.6g", value);
-    return text;
-}
-
 static void data_table(sia_page *page, const sia_data *data) {
     size_t columns = (size_t)data->columns, rows = columns ? data->count / columns : 0;
     sia_page_add(page, "<div class=\"scroll\"><table class=\"data\"><thead><tr>");
@@ -95,7 +86,7 @@ static void data_table(sia_page *page, const sia_data *data) {
             if (cell->text)
                 sia_page_escape(page, cell->text);
             else
-                sia_page_add(page, shown_number(cell->number, text));
+                sia_page_add(page, sia_number_shown(cell->number, text));
             sia_page_add(page, "</td>");
         }
         sia_page_add(page, "</tr>\n");

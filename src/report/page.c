@@ -124,3 +124,10 @@ const char *sia_number_exact(double value, char text[SIA_NUMBER_TEXT]) {
     }
     return text;
 }
+
+const char *sia_number_shown(double value, char text[SIA_NUMBER_TEXT]) {
+    text[0] = 0;
+    bool whole = (value == trunc(value) || fabs(value) >= 1e5) && fabs(value) < 1e15;
+    if (isfinite(value)) (void)snprintf(text, SIA_NUMBER_TEXT, whole ? "%.0f" : "%.6g", value);
+    return text;
+}

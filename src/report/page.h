@@ -46,4 +46,7 @@ void sia_page_number(sia_page *page, double value, int digits);
  * data. */
 const char *sia_number_exact(double value, char text[SIA_NUMBER_TEXT]);
 
+/* The same to read: six digits are enough, the download has all. Whole numbers are whole. */
+const char *sia_number_shown(double value, char text[SIA_NUMBER_TEXT]);
+
 #endif

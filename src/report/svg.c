@@ -196,7 +196,7 @@ static void draw_point(sia_page *page, const sia_series *s, size_t p, const scal
     }
     sia_page_add(page, "><title>"); /* browsers show it under the pointer */
     sia_page_escape(page, s->name);
-    sia_page_printf(page, " at %s: ", sia_number_exact(s->x[p], text));
+    sia_page_printf(page, " at %s: ", sia_number_shown(s->x[p], text));
     sia_page_number(page, s->y[p], 4);
     if (s->error && usable(s->error[p], false)) {
         sia_page_add(page, " \xc2\xb1 ");

@@ -135,7 +135,7 @@ static int count_of(const char *text, const char *word) {
 
 static void gaps(void **state) {
     (void)state;
-    double x[] = {1, 2, 3, 4, 5, 6}, y[] = {1, 2, NAN, 4, INFINITY, 6};
+    double x[] = {1, 2, 3, 4, 5, sqrt(40)}, y[] = {1, 2, NAN, 4, INFINITY, 6};
     sia_series series = {.name = "one", .x = x, .y = y, .count = 6};
     sia_figure f = {
         .title = "t", .x = {.label = "x"}, .y = {.label = "y"}, .series = &series, .series_count = 1};
@@ -150,6 +150,7 @@ static void gaps(void **state) {
     assert_int_equal(count_of(first, "M"), 3);
     assert_int_equal(count_of(first, "L"), 1);
     assert_int_equal(count_of(page.bytes, "<title>"), 4);
+    assert_non_null(strstr(page.bytes, "<title>one at 6.32456: ")); /* not all seventeen digits */
     sia_page_free(&page);
 }
 
