@@ -94,7 +94,7 @@ void sia_object_table(sia_page *page, const char *title, const json_t *object) {
 
 /* A command breaks between its words, not in them. */
 static void add_command(sia_page *page, const char *command) {
-    sia_page_add(page, "<p>The command:</p>\n<pre><code>");
+    sia_page_add(page, "<pre><code>");
     for (const char *at = command; *at;) {
         size_t length = strcspn(at, " ");
         bool whole = length <= 40; /* a longer one may be wider than the screen */
@@ -111,6 +111,17 @@ static void add_command(sia_page *page, const char *command) {
     sia_page_add(page, "</code></pre>\n");
 }
 
+/* A study that was added to has a line for each command that did. */
+static void add_commands(sia_page *page, const sia_lines *lines) {
+    int count = 0;
+    for (size_t i = 0; i < lines->count; i++)
+        count += sia_line_is(lines->list[i], "study") && *sia_line_text(lines->list[i], "command");
+    if (count) sia_page_add(page, count > 1 ? "<p>The commands, in turn:</p>\n" : "<p>The command:</p>\n");
+    for (size_t i = 0; i < lines->count; i++)
+        if (sia_line_is(lines->list[i], "study") && *sia_line_text(lines->list[i], "command"))
+            add_command(page, sia_line_text(lines->list[i], "command"));
+}
+
 void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what) {
     const json_t *study = sia_lines_first(lines, "study");
     if (!study) return;
@@ -125,7 +136,7 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
     char title[64];
     (void)snprintf(title, sizeof title, "%s: setting", what);
     sia_report_section(r, title);
-    if (*sia_line_text(study, "command")) add_command(&r->body, sia_line_text(study, "command"));
+    add_commands(&r->body, lines);
     sia_data pairs = {.columns = 2};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         const json_t *value = json_object_get(study, plain[i][0]);

@@ -556,6 +556,17 @@ static sia_status collect(study *s, sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------ the whole */
 
+/* Whether the study has no line of its own yet, or another command made it, and this one adds something: the report
+ * names all that it takes to make the study again. */
+static bool is_new_command(const study *s) {
+    const char *command = s->job->command ? s->job->command : "";
+    if (json_object_size(s->finished.results) == 0) return true;
+    if (json_object_get(s->finished.commands, command)) return false;
+    for (int64_t i = 0; i < s->plan.count; i++)
+        if (!is_finished(s, &s->plan.parts[i])) return true;
+    return false;
+}
+
 /* Rank 0 first, which may have to prepare the data; the others find it done. */
 static sia_status open_study(study *s, sia_error *err) {
     bool first = sia_comm_rank(s->comm) == 0;
@@ -571,7 +582,7 @@ static sia_status open_study(study *s, sia_error *err) {
     status = sia_comm_agree(s->comm, status, err);
     if (!status) status = sia_corpus_same(s->comm, "text to train on", s->data.train, err);
     if (!status) status = sia_corpus_same(s->comm, "text to validate on", s->data.val, err);
-    if (!status && first && json_object_size(s->finished.results) == 0) status = write_header(s, err);
+    if (!status && first && is_new_command(s)) status = write_header(s, err);
     return status;
 }
 

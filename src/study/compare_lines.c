@@ -40,6 +40,11 @@ static about about_line(const json_t *line) {
                    .named = scheme && json_is_integer(seed) && json_integer_value(seed) >= 0};
 }
 
+static const char *command_of(const json_t *line) {
+    const char *command = json_string_value(json_object_get(line, "command"));
+    return command ? command : "";
+}
+
 const json_t *sia_finished_result(const sia_finished *f, const char *scheme, const char *variant,
                                   uint64_t seed) {
     char key[KEY];
@@ -85,6 +90,8 @@ sia_status sia_finished_take(sia_finished *f, const sia_plan *plan, json_t *line
                              sia_error *err) {
     about a = about_line(line);
     char key[KEY], trained[SIA_SCHEME_NAME];
+    if (!strcmp(a.kind, "study") && json_object_set_new(f->commands, command_of(line), json_true()))
+        return sia_fail_memory(err, KEY, "commands");
     if (strcmp(a.kind, "result") != 0) return SIA_OK;
     if (!a.named) return sia_fail(err, SIA_FORMAT, "%s: is a result without a scheme or a seed", name);
     const sia_part *part = part_of(plan, &a);
@@ -130,9 +137,10 @@ sia_status sia_finished_check_names(const sia_finished *f, const sia_plan *plan,
 sia_status sia_finished_read(sia_finished *f, const sia_plan *plan, const char *folder, sia_error *err) {
     sia_json_log log;
     json_t *line;
-    *f = (sia_finished){.results = json_object(), .trainings = json_object()};
+    *f = (sia_finished){.results = json_object(), .trainings = json_object(), .commands = json_object()};
     sia_status status = sia_json_log_open(&log, folder, file_name, LOG_MOST, err);
-    if (!status && (!f->results || !f->trainings)) status = sia_fail_memory(err, 64, "results");
+    if (!status && (!f->results || !f->trainings || !f->commands))
+        status = sia_fail_memory(err, 64, "results");
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
         char name[512];
         (void)snprintf(name, sizeof name, "%s: line %" PRId64, log.path, log.number);
@@ -146,13 +154,14 @@ sia_status sia_finished_read(sia_finished *f, const sia_plan *plan, const char *
 void sia_finished_free(sia_finished *f) {
     json_decref(f->results);
     json_decref(f->trainings);
+    json_decref(f->commands);
     *f = (sia_finished){0};
 }
 
 /* What is not of ours, or cannot be read, stays. */
-static bool stays(const sia_finished *f, const json_t *line, int *headers) {
+static bool stays(const sia_finished *f, const json_t *line) {
     about a = about_line(line);
-    if (!strcmp(a.kind, "study")) return json_object_size(f->results) > 0 && !(*headers)++;
+    if (!strcmp(a.kind, "study")) return json_object_size(f->results) > 0;
     if (!strcmp(a.kind, "curve") || !strcmp(a.kind, "validation"))
         return sia_finished_training(f, a.scheme, a.variant, a.seed);
     if (!strcmp(a.kind, "position")) return sia_finished_result(f, a.scheme, a.variant, a.seed) != NULL;
@@ -163,11 +172,10 @@ sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia
     sia_json_log log;
     json_t *line;
     char *kept; /* what stays moves to the front of the text */
-    int headers = 0;
     sia_status status = sia_json_log_open(&log, folder, file_name, LOG_MOST, err);
     kept = log.text;
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
-        if (stays(f, line, &headers)) {
+        if (stays(f, line)) {
             memmove(kept, log.line, (size_t)(log.next - log.line));
             kept += log.next - log.line;
         }

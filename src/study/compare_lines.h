@@ -24,6 +24,7 @@
 typedef struct sia_finished {
     json_t *results;   /* the lines, by "scheme|variant|seed" */
     json_t *trainings; /* those that have a result, by the scheme that was trained */
+    json_t *commands;  /* of the study's own lines, as keys */
 } sia_finished;
 
 /* A result of a part of the plan that lacks one of its numbers is SIA_FORMAT: it would be shown as 0. To be freed also
@@ -43,8 +44,8 @@ bool sia_finished_training(const sia_finished *f, const char *trained, const cha
 /* SIA_ARGUMENT where results and plan together have more than SIA_COMPARE_NAMES schemes, times the values of a sweep. */
 sia_status sia_finished_check_names(const sia_finished *f, const sia_plan *plan, sia_error *err);
 
-/* Drops the lines that have no result, in a whole new file; the study's own line too when there is none at all: it is
- * written anew. */
+/* Drops the lines that have no result, in a whole new file; the study's own lines too when there is none at all: they
+ * are written anew. */
 sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia_error *err);
 
 #endif

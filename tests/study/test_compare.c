@@ -322,8 +322,9 @@ static void shared_curve(void **state) {
     (void)state;
     assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope+ntk " FEW), 0);
     assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope,rope+ntk " FEW), 0);
+    assert_int_equal(run_quietly("$SIA compare --out shared --schemes rope " FEW), 0); /* adds nothing */
     json_t *lines = lines_of("shared/compare.jsonl");
-    assert_int_equal(count_kind(lines, "study"), 1);
+    assert_int_equal(count_kind(lines, "study"), 2); /* a line for each command that added something */
     assert_int_equal(count_kind(lines, "curve"), 3);
     assert_int_equal(count_kind(lines, "result"), 2);
     json_decref(lines);
@@ -346,6 +347,17 @@ static void wrong_results(void **state) {
         {"echo '{\"kind\":\"result\",\"scheme\":\"rope\"}' >wrong/compare.jsonl && "
          "$SIA compare --out wrong --schemes rope " FEW,
          1, "wrong/compare.jsonl: line 1: is a result without a scheme or a seed"},
+    };
+    run_cases(cases, sizeof cases / sizeof *cases, NULL);
+}
+
+/* What makes the study again is all that made it. */
+static void all_commands(void **state) {
+    (void)state;
+    const command_case cases[] = {
+        {"grep -c 'The commands, in turn:' shared/report.html", 0, "1\n"},
+        {"sed 's/<[^>]*>//g' shared/report.html | grep -o 'sia compare --out shared --schemes [^ ]*'", 0,
+         "--schemes rope+ntk\nsia compare --out shared --schemes rope,rope+ntk\n"},
     };
     run_cases(cases, sizeof cases / sizeof *cases, NULL);
 }
@@ -463,6 +475,7 @@ int main(void) {
                                        cmocka_unit_test(figures),
                                        cmocka_unit_test(goes_on_from_every_line),
                                        cmocka_unit_test(shared_curve),
+                                       cmocka_unit_test(all_commands),
                                        cmocka_unit_test(wrong_results),
                                        cmocka_unit_test(links),
                                        cmocka_unit_test(command_lines)};
