@@ -34,6 +34,8 @@ typedef struct job {
     sia_lengths lengths;
     sia_loss_eval eval;
     const char *scheme;
+    const char *data; /* what the text is called */
+    char name[512];   /* that of the run */
     cli_progress progress;
     int at;      /* the length that is evaluated */
     double done; /* operations of those before it */
@@ -90,13 +92,13 @@ static sia_status put_lines(job *j, const sia_loss_result *r, double seconds, si
     json_int_t seed = (json_int_t)sia_model_settings(j->model.m)->seed, step = (json_int_t)j->model.step;
     sia_status status = put_line(
         j,
-        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:I, s:I, s:f, s:f, s:s, s:f}", "kind", "eval",
-                  "scheme", j->scheme, "seed", seed, "step", step, "length", (json_int_t)r->length, "loss",
-                  r->mean.loss, "error", sia_json_number(r->mean.error > 0 ? r->mean.error : NAN),
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:o, s:I, s:I, s:f, s:f, s:s, s:f, s:o}", "kind",
+                  "eval", "scheme", j->scheme, "seed", seed, "step", step, "length", (json_int_t)r->length,
+                  "loss", r->mean.loss, "error", sia_json_number(r->mean.error > 0 ? r->mean.error : NAN),
                   "perplexity", sia_json_number(exp(r->mean.loss)), "tokens", (json_int_t)r->mean.tokens,
                   "windows", (json_int_t)sia_windows_count(j->windows), "seconds", seconds, "tokens_per_s",
                   (double)r->mean.tokens / seconds, "cache", cli_text(j->args, "cache"), "peak_mb",
-                  cli_peak_megabytes()),
+                  cli_peak_megabytes(), "data", sia_json_text(j->data)),
         err);
     if (!status && r->bin_count)
         status = put_line(j,
@@ -209,6 +211,7 @@ static sia_status prepare(job *j, char scheme[SIA_SCHEME_NAME], sia_error *err) 
                               .stopped = cli_stopped};
     if (!status) status = sia_eval_text_open(&j->text, &source, err);
     if (status) return status;
+    j->data = source.path ? source.path : sia_train_data_val_text(&j->text.run, j->name, sizeof j->name);
     j->eval.longest = sia_lengths_longest(&j->lengths);
     int64_t windows = cli_int(j->args, "windows");
     status = sia_windows_make(&j->windows, j->text.corpus, j->eval.longest, windows,

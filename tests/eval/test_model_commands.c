@@ -37,6 +37,7 @@ static const command_case cases[] = {
     /* One that failed has recorded nothing: called again, it is not there twice. */
     {"$SIA eval run --data text --record " QUICK " >/dev/full", 1, "stdout: No space left on device"},
     {"grep -c . run/eval.jsonl", 0, "4\n"},
+    {"grep -c '\"data\": \"text\"' run/eval.jsonl", 0, "2\n"}, /* losses of other texts are other losses */
     {"$SIA eval run --data text --record --quiet " QUICK " && grep -c . run/eval.jsonl", 0, "6\n"},
     {"$SIA data pack --tokenizer run/tokenizer.json --out packed --val many text", 0, "val"},
     {"$SIA eval run --data packed --join " QUICK, 0, "perplexity"},
