@@ -206,6 +206,9 @@ sia_status sia_multiples_parse(const char *text, int64_t multiples[SIA_MAX_LENGT
         char *end;
         long long value = strtoll(at, &end, 10);
         if (end == at || value < 1 || *end != 'x' || (end[1] && end[1] != ',')) break;
+        for (int j = 0; j < i; j++)
+            if (multiples[j] == value)
+                return sia_fail(err, SIA_ARGUMENT, "lengths '%s': %lldx is there twice", text, value);
         multiples[i] = value;
         if (!end[1]) return SIA_OK;
         at = end + 2;

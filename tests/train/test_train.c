@@ -352,6 +352,7 @@ static const command_case refusals[] = {
     {"$SIA train --out x --preset large", 2, "large"},
     {"$SIA train --out x --quiet --scheme si+rope+rope", 2, "scheme"},
     {"$SIA train --out x --quiet --lengths 1,2", 2, "like 1x,4x,16x"},
+    {"$SIA train --out x --quiet --lengths 4x,1x,4x", 2, "lengths '4x,1x,4x': 4x is there twice"},
     {"$SIA train --out x --quiet --lengths 2x,3x text.txt --vocabulary 300", 2,
      "length 2x: want a divisor of the longest, 3x"},
     {"rm -rf x; $SIA train --out x --quiet --batch 6 --micro-batch 4", 2,
