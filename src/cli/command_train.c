@@ -42,6 +42,20 @@ static sia_status say_json(const cli_train_progress *p, const char *out, double 
                          err);
 }
 
+/* A start that failed or was stopped may have packed its text: a run on generated text is not what goes on there. */
+static int refuse_packed(const cli_args *args, const char *out) {
+    char **paths;
+    bool packed;
+    sia_error err;
+    if (cli_operands(args, &paths)) return CLI_DONE;
+    if (sia_folder_look(out, "data", &packed, &err)) return cli_fail(&err);
+    return packed ? cli_usage(args,
+                              "%s: the text of a run is packed there, which has not begun: name its files "
+                              "and settings again",
+                              cli_shown(out))
+                  : CLI_DONE;
+}
+
 static int run(const cli_args *args) {
     const char *out = cli_text(args, "out");
     if (!out) return cli_usage(args, "want --out RUN, the folder of the run");
@@ -56,6 +70,8 @@ static int run(const cli_args *args) {
     bool resume = cli_flag(args, "resume"), begun = false;
     if (resume && sia_folder_look(out, "config.json", &begun, &err)) return cli_fail(&err);
     if (begun && sia_train_config_read(out, &base, NULL, &err)) return cli_fail(&err);
+    refused = resume && !begun ? refuse_packed(args, out) : CLI_DONE;
+    if (refused) return refused;
     /* A preset that is named for a run which is resumed is compared with what the run has, not ignored. */
     bool from_base = begun && !cli_given(args, "preset");
     int code = cli_settings(args, from_base ? &base : NULL, &settings);

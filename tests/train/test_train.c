@@ -362,6 +362,10 @@ static const command_case refusals[] = {
     {"rm -rf x; $SIA train --out x --quiet 'absent/*.bin'", 1, "sia: absent: No such file or directory"},
     {"rm -rf x; $SIA train --out x --quiet --config absent.json", 1, "absent.json: No such file"},
     {"rm -rf x; : > empty.txt; $SIA train --out x --quiet empty.txt", 1, "an empty file"},
+    /* A start that failed after it had packed its text: what goes on is not a run on generated text. */
+    {"rm -rf x; $SIA train --out x --quiet text.txt --vocabulary 300 --lengths 4096x", 2, "no document of"},
+    {"$SIA train --out x --quiet --resume", 2,
+     "x: the text of a run is packed there, which has not begun: name its files and settings again"},
     {"rm -rf x; $SIA train --out x --quiet --train-len 1000000 text.txt --vocabulary 300", 2,
      "too few for a sequence of 1000000"},
     {"rm -rf x; $SIA train --out x --quiet --tokenizer whole/tokenizer.json --vocabulary 299 text.txt", 2,
