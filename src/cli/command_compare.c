@@ -92,6 +92,7 @@ static int hook(void *context, const sia_compare_event *e) {
         (void)snprintf(t->shown.what, sizeof t->shown.what, "%-18s loss %.3f", e->running, e->loss);
     else if (e->running)
         (void)snprintf(t->shown.what, sizeof t->shown.what, "%-18s evaluate  ", e->running);
+    t->shown.line.found = 100 * e->found;
     cli_progress_update(&t->shown.line, 100 * e->done);
     return cli_stopped();
 }

@@ -25,6 +25,7 @@ typedef struct view {
     cli_phases shown;
     double loss;                      /* of fine-tuning, smoothed; negative: not seen yet */
     double accuracy[SIA_MAX_LENGTHS]; /* of the run at work; negative: not measured yet */
+    bool worked;                      /* something of the run at work was left to do */
     bool headed;
 } view;
 
@@ -60,6 +61,7 @@ static void print_json(const sia_needle_event *e) {
 static void begun(view *v, const sia_needle_event *e) {
     for (int i = 0; i < SIA_MAX_LENGTHS; i++) v->accuracy[i] = -1;
     v->loss = -1;
+    v->worked = false;
     if (e->run == 0) cli_progress_start(&v->shown.line, v->shown.what, e->runs, "", 1);
 }
 
@@ -75,12 +77,20 @@ static double tokens_read(const view *v, int64_t train_len, double step, int64_t
            haystacks * (double)v->settings->samples;
 }
 
+/* The same as a share of all that the run reads. */
+static double share_read(const view *v, const sia_needle_event *e, double step, int64_t length, double done) {
+    return tokens_read(v, e->train_len, step, length, done) /
+           tokens_read(v, e->train_len, (double)v->settings->steps, INT64_MAX, 1);
+}
+
 static void advance(view *v, const sia_needle_event *e, double step, int64_t length, double done) {
-    double all = tokens_read(v, e->train_len, (double)v->settings->steps, INT64_MAX, 1);
-    cli_progress_update(&v->shown.line, e->run + tokens_read(v, e->train_len, step, length, done) / all);
+    v->worked = true;
+    cli_progress_update(&v->shown.line, e->run + share_read(v, e, step, length, done));
 }
 
 static void stepped(view *v, const sia_needle_event *e) {
+    if (e->training->kind == SIA_TRAIN_STARTED)
+        v->shown.line.found += share_read(v, e, (double)e->training->step, 0, 0);
     if (e->training->kind != SIA_TRAIN_STEP) return;
     double loss = e->training->result->loss;
     v->loss = v->loss < 0 ? loss : 0.95 * v->loss + 0.05 * loss;
@@ -123,6 +133,7 @@ static int hook(void *context, const sia_needle_event *e) {
         measured(v, e);
         break;
     case SIA_NEEDLE_FINISHED:
+        if (!v->worked) v->shown.line.found++; /* all of it was there */
         if (!v->json) print_row(v, e);
         break;
     }

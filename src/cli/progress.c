@@ -122,7 +122,8 @@ static void put_amount(const cli_progress *progress, line *l, double amount) {
 
 /* A unit "" means that the share says it all: then only the time left stands here. */
 static void put_facts(const cli_progress *progress, line *l, double done, double elapsed, bool brief) {
-    bool early = elapsed < 0.5 || done <= 0;
+    double own = done - progress->found;
+    bool early = elapsed < 0.5 || own <= 0;
     const char *gap = brief ? "  " : "   ";
     if (*progress->unit && !(brief && early)) {
         if (!brief) {
@@ -136,12 +137,12 @@ static void put_facts(const cli_progress *progress, line *l, double done, double
         }
         if (early) return;
         put(l, "%s", gap);
-        put_number(l, done / progress->scale / elapsed);
+        put_number(l, own / progress->scale / elapsed);
         put(l, " %s/s", progress->unit);
     }
     if (early || progress->total <= 0) return;
     put(l, "%s", gap);
-    put_time(l, (progress->total - done) * elapsed / done);
+    put_time(l, (progress->total - done) * elapsed / own);
     put(l, " left");
 }
 

@@ -25,6 +25,7 @@
 typedef struct cli_progress {
     const char *what, *unit;
     double total, scale; /* total 0: not known, so no bar and no time left */
+    double found;        /* of what is done, what was done before it started: it took none of the time */
     double started, drawn, last_line;
     int width; /* of what is on the line */
     bool quiet, terminal, colour;

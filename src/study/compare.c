@@ -174,7 +174,10 @@ static sia_status open_folder(study *s, sia_error *err) {
 
 /* Called with the lock held. */
 static int tell(study *s, sia_compare_event event) {
-    for (int64_t i = 0; i < s->plan.count; i++) event.done += s->plan.parts[i].done / (double)s->plan.count;
+    for (int64_t i = 0; i < s->plan.count; i++) {
+        event.done += s->plan.parts[i].done / (double)s->plan.count;
+        event.found += s->plan.parts[i].found / (double)s->plan.count;
+    }
     if (s->job->hook && s->job->hook(s->job->hook_context, &event)) s->stopping = true;
     return s->stopping;
 }
@@ -226,11 +229,13 @@ static double training_share(const sia_part *p) { return 1 / (1 + 0.1 * p->schem
 
 static int train_hook(void *context, const sia_train_event *e) {
     worker *w = context;
+    double trained = training_share(w->p) * (double)e->step / (double)w->p->settings.training.steps;
     if (e->kind == SIA_TRAIN_STARTED) w->whole = e->step == 0;
     pthread_mutex_lock(&w->s->lock);
     int stop = w->s->stopping;
+    if (e->kind == SIA_TRAIN_STARTED) w->p->done = w->p->found = trained;
     if (e->kind == SIA_TRAIN_STEP || e->kind == SIA_TRAIN_VALIDATING) {
-        w->p->done = training_share(w->p) * (double)e->step / (double)w->p->settings.training.steps;
+        w->p->done = trained;
         stop =
             tell(w->s, (sia_compare_event){.running = w->p->name, .loss = e->result ? e->result->loss : 0});
     }
@@ -485,7 +490,6 @@ static void part_task(void *context, int64_t task, int worker_index) {
     pthread_mutex_unlock(&s->lock);
     if (skip) return;
     if (is_finished(s, w.p)) {
-        set_done(&w);
         for (int i = 0; i < w.p->scheme_count; i++) (void)tell_finished(&w, w.p->schemes[i]);
         return;
     }
@@ -591,6 +595,8 @@ static sia_status train_parts(study *s, sia_error *err) {
     int ranks = sia_comm_size(s->comm);
     int64_t own = (s->plan.count - sia_comm_rank(s->comm) + ranks - 1) / ranks, left = 0;
     for (int64_t i = 0; i < own; i++) left += !is_finished(s, own_part(s, i));
+    for (int64_t i = 0; i < s->plan.count; i++)
+        if (is_finished(s, &s->plan.parts[i])) s->plan.parts[i].done = s->plan.parts[i].found = 1;
     bool side_by_side = left > 1; /* one each, with a thread for each; the only one has all threads */
     s->inner_threads = side_by_side ? 1 : threads;
     pthread_mutex_lock(&s->lock);

@@ -35,6 +35,7 @@ typedef struct sia_compare_result {
 
 typedef struct sia_compare_event {
     double done;                      /* of all the work, 0 to 1 */
+    double found;                     /* of it, what was done before this call */
     const sia_train_data *data;       /* at the start, else NULL */
     const char *running;              /* which training has just done a step, or which evaluation goes on */
     double loss;                      /* of that step; 0 during evaluations */

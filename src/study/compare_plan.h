@@ -17,7 +17,7 @@ typedef struct sia_part {
     sia_settings settings;
     char schemes[SIA_PART_SCHEMES][SIA_SCHEME_NAME];
     int scheme_count;
-    double done; /* 0 to 1 */
+    double done, found; /* 0 to 1; what was done before */
 } sia_part;
 
 /* In the order in which they are trained; to be freed with sia_free, also after a failure. */

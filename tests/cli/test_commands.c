@@ -187,8 +187,29 @@ static void test_cleared_line(void **state) {
     assert_string_equal(text, "\rpack    7 rounds\r                  \r");
 }
 
+/* What was there when a study went on took none of the time: half of its own part is done in ten seconds. */
+static void test_found(void **state) {
+    (void)state;
+    char text[256];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    assert_true(file && before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    cli_progress progress;
+    cli_progress_start(&progress, "study", 100, "", 1);
+    progress.started -= 10;
+    progress.last_line = 0; /* long ago */
+    progress.found = 90;
+    cli_progress_update(&progress, 95);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    (void)close(before);
+    rewind(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    assert_string_equal(text, "study  95%   0:10 left\n");
+    (void)fclose(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_program), cmocka_unit_test(test_peer),
-                                       cmocka_unit_test(test_cleared_line)};
+                                       cmocka_unit_test(test_cleared_line), cmocka_unit_test(test_found)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }
