@@ -80,7 +80,12 @@ static void reduce(const struct sia_sample *samples, size_t from, size_t to, dou
 static int compare_groups(const void *first, const void *second) {
     const sia_gathered *a = first, *b = second;
     if (a->style != b->style) return a->style < b->style ? -1 : 1;
-    return strverscmp(a->name, b->name); /* "tau=2" before "tau=10" */
+    const char *x = strrchr(a->name, '='), *y = strrchr(b->name, '=');
+    if (x && y && x - a->name == y - b->name && !strncmp(a->name, b->name, (size_t)(x - a->name))) {
+        double of_a = strtod(x + 1, NULL), of_b = strtod(y + 1, NULL); /* 2 before 10, 0.25 before 0.5 */
+        if (of_a < of_b || of_a > of_b) return of_a < of_b ? -1 : 1;
+    }
+    return strverscmp(a->name, b->name);
 }
 
 void sia_gather_finish(sia_gather *g) {

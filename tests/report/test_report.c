@@ -214,6 +214,10 @@ static const struct {
      "{\"kind\":\"result\",\"scheme\":\"si+prope\",\"seed\":0,\"train_seconds\":11,\"loss\":{\"100\":3}}\n",
      {"Time to train, by scheme", "<td>rope</td><td class=\"n\">12</td>"},
      "<td>rope+yarn</td><td class=\"n\">12</td>"},
+    /* Values of a sweep stand in their order. */
+    {VARIANT("share=0.5", "\"100\":3.5,\"200\":3.5") VARIANT("share=0.25", "\"100\":3.75,\"200\":3.75"),
+     {"<td class=\"n\">200</td><td class=\"n\">3.75</td></tr>\n<tr><td>rope, share=0.5</td>"},
+     "seeds each"},
     /* Two sweeps in one file: the figure has the first, the table all. */
     {VARIANT("tau=1", "\"100\":3.5") VARIANT("tau=10", "\"100\":3.25") VARIANT("width=8", "\"100\":7.125"),
      {"3 variants, 1 seed each", "Loss against tau", "<th scope=\"row\">rope, width=8</th>"},
