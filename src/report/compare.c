@@ -202,6 +202,10 @@ void sia_compare_table(sia_page *page, const sia_comparison *c) {
                                ? " Where there is one seed there is no standard error, and no difference is "
                                  "claimed."
                                : " One seed: there are no standard errors, and no difference is claimed.");
+    if (c->fewest_seeds != c->most_seeds)
+        sia_page_add(page,
+                     " Rows do not have the same number of seeds: a part of the difference between two such "
+                     "means is that of the seeds.");
     if (count > 1) sia_page_add(page, " Rows are ordered by the loss at their longest length.");
     say_shared(page, c);
     say_diverged(page, c);

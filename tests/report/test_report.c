@@ -184,7 +184,9 @@ static const struct {
          RESULT("rope", 1, "\"100\":3.2,\"400\":4") RESULT("prope", 0, "\"100\":3.3"),
      {"2 schemes, 1 to 2 seeds each, trained at 100 tokens",
       "<th scope=\"row\">prope</th><td class=\"n\">3.300<i></i></td><td class=\"n\">\xe2\x80\x93<i></i></td>",
-      "Where there is one seed there is no standard error, and no difference is claimed.",
+      "Where there is one seed there is no standard error, and no difference is claimed. Rows do not have "
+      "the same "
+      "number of seeds: a part of the difference between two such means is that of the seeds.",
       "the one pair that the paper orders stands the other way round here; 1 rests on one seed: no claim."},
      "none by more than two standard errors"},
     /* Another name of a scheme of the paper. */
