@@ -354,13 +354,6 @@ static sia_status any_stop(state *s, bool *stop, sia_error *err) {
     return status;
 }
 
-/* A study trains several: a loss that explodes is that of one of them. */
-static sia_status name_run(const state *s, sia_status status, sia_error *err) {
-    if (status != SIA_NUMBER || !err) return status;
-    sia_error why = *err;
-    return sia_fail(err, status, "%s: %s", s->job->folder, why.text);
-}
-
 static sia_status steps(state *s, sia_error *err) {
     const sia_training_settings *t = &s->settings.training;
     bool found = true;
@@ -369,7 +362,7 @@ static sia_status steps(state *s, sia_error *err) {
     while (!status && s->step < t->steps) {
         sia_step_result result;
         double started = sia_seconds();
-        status = name_run(s, sia_trainer_step(s->trainer, s->step, &result, err), err);
+        status = sia_trainer_step(s->trainer, s->step, &result, err);
         if (status) return status;
         double seconds = sia_seconds() - started;
         s->step++;
