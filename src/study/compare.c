@@ -253,19 +253,6 @@ static int evaluation_progress(void *context, const char *phase, double done) {
     return stop;
 }
 
-/* Losses by position, in bins that grow by a factor of 2, for the report. */
-static json_t *position_bins(const double *by_position, int64_t length) {
-    json_t *bins = json_array();
-    for (int64_t from = 0, to = 8; from < length; from = to, to *= 2) {
-        double sum = 0;
-        if (to > length) to = length;
-        for (int64_t i = from; i < to; i++) sum += by_position[i];
-        sia_json_push(&bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to", (json_int_t)to,
-                                       "loss", sum / (double)(to - from)));
-    }
-    return bins;
-}
-
 static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, const sia_windows *windows,
                                    int64_t longest, sia_compare_result *r, double *by_position,
                                    sia_error *err) {
@@ -293,47 +280,10 @@ static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, 
     return SIA_OK;
 }
 
-static sia_compare_result result_of(const sia_part *p, const char *scheme) {
-    return (sia_compare_result){.scheme = scheme,
-                                .variant = p->variant,
-                                .seed = p->seed,
-                                .train_len = p->settings.model.train_len,
-                                .multiples = p->settings.training.multiples};
-}
-
-/* One object for the line and for the table. */
-static json_t *result_json(const sia_compare_result *r, const sia_settings *settings) {
-    int64_t tokens = settings->training.steps * settings->training.batch * r->train_len;
-    json_t *loss = json_object();
-    for (int i = 0; r->multiples[i]; i++) {
-        char length[24];
-        (void)snprintf(length, sizeof length, "%" PRId64, r->multiples[i] * r->train_len);
-        sia_json_set(&loss, length, r->diverged ? json_null() : json_real(r->losses[i]));
-    }
-    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme", r->scheme,
-                             "seed", (json_int_t)r->seed, "train_len", (json_int_t)r->train_len, "loss", loss,
-                             "train_seconds", r->seconds, "tokens", (json_int_t)tokens);
-    if (r->diverged)
-        sia_json_set(&json, "diverged", sia_json_text(r->diverged));
-    else
-        sia_json_set(&json, "params", json_integer(r->parameters));
-    if (*r->variant) sia_json_set(&json, "variant", sia_json_text(r->variant));
-    return json;
-}
-
 /* A result from before is told, so that tables are whole. */
 static bool tell_finished(worker *w, const char *scheme) {
-    const json_t *json = sia_finished_result(&w->s->finished, scheme, w->p->variant, w->p->seed);
-    const json_t *loss = json_object_get(json, "loss");
-    if (!json) return false;
-    sia_compare_result r = result_of(w->p, scheme);
-    r.parameters = json_integer_value(json_object_get(json, "params"));
-    r.diverged = json_string_value(json_object_get(json, "diverged"));
-    for (int i = 0; r.multiples[i]; i++) {
-        char length[24];
-        (void)snprintf(length, sizeof length, "%" PRId64, r.multiples[i] * r.train_len);
-        r.losses[i] = r.diverged ? NAN : json_number_value(json_object_get(loss, length));
-    }
+    sia_compare_result r = sia_result_of(w->p, scheme);
+    if (!sia_finished_result(&w->s->finished, &r)) return false;
     pthread_mutex_lock(&w->s->lock);
     (void)tell(w->s, (sia_compare_event){.result = &r});
     pthread_mutex_unlock(&w->s->lock);
@@ -342,7 +292,7 @@ static bool tell_finished(worker *w, const char *scheme) {
 
 static sia_status evaluate(worker *w, const char *folder, const char *scheme, const sia_windows *windows,
                            int64_t longest, double seconds, sia_error *err) {
-    sia_compare_result r = result_of(w->p, scheme);
+    sia_compare_result r = sia_result_of(w->p, scheme);
     int64_t own = longest_of(&w->p->settings); /* the windows may be longer */
     double *by_position = sia_alloc((size_t)own, sizeof *by_position);
     sia_model *m = NULL;
@@ -353,14 +303,10 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
     if (!status) {
         r.parameters = sia_model_size(m);
         r.seconds = seconds;
-        json_t *position =
-            json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", scheme, "seed",
-                      (json_int_t)r.seed, "length", (json_int_t)own, "bins", position_bins(by_position, own));
-        if (*r.variant) sia_json_set(&position, "variant", sia_json_text(r.variant));
         pthread_mutex_lock(&w->s->lock);
         /* The result comes last: where it is, all of the evaluation is. */
-        status = append(w->s, position, err);
-        if (!status) status = append(w->s, result_json(&r, &w->p->settings), err);
+        status = append(w->s, sia_position_line(&r, own, by_position), err);
+        if (!status) status = append(w->s, sia_result_line(&r, &w->p->settings), err);
         if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
         pthread_mutex_unlock(&w->s->lock);
     }
@@ -458,11 +404,11 @@ static sia_status put_divergence(worker *w, const char *how, sia_error *err) {
     sia_status status = SIA_OK;
     for (int i = 0; !status && i < w->p->scheme_count; i++) {
         if (tell_finished(w, w->p->schemes[i])) continue;
-        sia_compare_result r = result_of(w->p, w->p->schemes[i]);
+        sia_compare_result r = sia_result_of(w->p, w->p->schemes[i]);
         r.diverged = how;
         for (int j = 0; r.multiples[j]; j++) r.losses[j] = NAN;
         pthread_mutex_lock(&w->s->lock);
-        status = append(w->s, result_json(&r, &w->p->settings), err);
+        status = append(w->s, sia_result_line(&r, &w->p->settings), err);
         if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
         pthread_mutex_unlock(&w->s->lock);
     }
@@ -477,7 +423,7 @@ static sia_part *own_part(const study *s, int64_t i) {
 
 static bool is_finished(const study *s, const sia_part *p) {
     for (int i = 0; i < p->scheme_count; i++)
-        if (!sia_finished_result(&s->finished, p->schemes[i], p->variant, p->seed)) return false;
+        if (!sia_finished_has(&s->finished, p->schemes[i], p->variant, p->seed)) return false;
     return true;
 }
 

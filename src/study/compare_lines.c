@@ -4,6 +4,7 @@
 #include "study/compare_lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,64 @@
 enum { LOG_MOST = 1 << 28, KEY = 160 /* more than the names of a plan take: a longer one is none of them */ };
 
 static const char file_name[] = "compare.jsonl";
+
+/* ------------------------------------------------------------------------------------------------ writing */
+
+enum { LENGTH = 24 };
+
+/* What the loss at length i is called. */
+static const char *length_at(const sia_compare_result *r, int i, char text[LENGTH]) {
+    (void)snprintf(text, LENGTH, "%" PRId64, r->multiples[i] * r->train_len);
+    return text;
+}
+
+sia_compare_result sia_result_of(const sia_part *p, const char *scheme) {
+    return (sia_compare_result){.scheme = scheme,
+                                .variant = p->variant,
+                                .seed = p->seed,
+                                .train_len = p->settings.model.train_len,
+                                .multiples = p->settings.training.multiples};
+}
+
+json_t *sia_result_line(const sia_compare_result *r, const sia_settings *settings) {
+    int64_t tokens = settings->training.steps * settings->training.batch * r->train_len;
+    json_t *loss = json_object();
+    char length[LENGTH];
+    for (int i = 0; r->multiples[i]; i++)
+        sia_json_set(&loss, length_at(r, i, length), r->diverged ? json_null() : json_real(r->losses[i]));
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme", r->scheme,
+                             "seed", (json_int_t)r->seed, "train_len", (json_int_t)r->train_len, "loss", loss,
+                             "train_seconds", r->seconds, "tokens", (json_int_t)tokens);
+    if (r->diverged)
+        sia_json_set(&json, "diverged", sia_json_text(r->diverged));
+    else
+        sia_json_set(&json, "params", json_integer(r->parameters));
+    if (*r->variant) sia_json_set(&json, "variant", sia_json_text(r->variant));
+    return json;
+}
+
+/* Losses by position, in bins that grow by a factor of 2, for the report. */
+static json_t *position_bins(const double *by_position, int64_t length) {
+    json_t *bins = json_array();
+    for (int64_t from = 0, to = 8; from < length; from = to, to *= 2) {
+        double sum = 0;
+        if (to > length) to = length;
+        for (int64_t i = from; i < to; i++) sum += by_position[i];
+        sia_json_push(&bins, json_pack("{s:I, s:I, s:f}", "from", (json_int_t)from, "to", (json_int_t)to,
+                                       "loss", sum / (double)(to - from)));
+    }
+    return bins;
+}
+
+json_t *sia_position_line(const sia_compare_result *r, int64_t length, const double *by_position) {
+    json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o}", "kind", "position", "scheme", r->scheme, "seed",
+                             (json_int_t)r->seed, "length", (json_int_t)length, "bins",
+                             position_bins(by_position, length));
+    if (*r->variant) sia_json_set(&json, "variant", sia_json_text(r->variant));
+    return json;
+}
+
+/* ------------------------------------------------------------------------------------------------ reading */
 
 static void make_key(char key[KEY], const char *scheme, const char *variant, uint64_t seed) {
     (void)snprintf(key, KEY, "%s|%s|%" PRIu64, scheme, variant, seed);
@@ -45,11 +104,21 @@ static const char *command_of(const json_t *line) {
     return command ? command : "";
 }
 
-const json_t *sia_finished_result(const sia_finished *f, const char *scheme, const char *variant,
-                                  uint64_t seed) {
+bool sia_finished_has(const sia_finished *f, const char *scheme, const char *variant, uint64_t seed) {
     char key[KEY];
     make_key(key, scheme, variant, seed);
-    return json_object_get(f->results, key);
+    return json_object_get(f->results, key) != NULL;
+}
+
+bool sia_finished_result(const sia_finished *f, sia_compare_result *r) {
+    char key[KEY], length[LENGTH];
+    make_key(key, r->scheme, r->variant, r->seed);
+    const json_t *line = json_object_get(f->results, key), *loss = json_object_get(line, "loss");
+    r->parameters = json_integer_value(json_object_get(line, "params"));
+    r->diverged = json_string_value(json_object_get(line, "diverged"));
+    for (int i = 0; r->multiples[i]; i++)
+        r->losses[i] = r->diverged ? NAN : json_number_value(json_object_get(loss, length_at(r, i, length)));
+    return line != NULL;
 }
 
 bool sia_finished_training(const sia_finished *f, const char *trained, const char *variant, uint64_t seed) {
@@ -164,7 +233,7 @@ static bool stays(const sia_finished *f, const json_t *line) {
     if (!strcmp(a.kind, "study")) return json_object_size(f->results) > 0;
     if (!strcmp(a.kind, "curve") || !strcmp(a.kind, "validation"))
         return sia_finished_training(f, a.scheme, a.variant, a.seed);
-    if (!strcmp(a.kind, "position")) return sia_finished_result(f, a.scheme, a.variant, a.seed) != NULL;
+    if (!strcmp(a.kind, "position")) return sia_finished_has(f, a.scheme, a.variant, a.seed);
     return true;
 }
 
