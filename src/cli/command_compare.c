@@ -276,6 +276,7 @@ static int run(const cli_args *args) {
     sia_compare_job job = {
         .folder = out, .settings = &settings, .schemes = schemes, .seeds = cli_int(args, "seeds")};
     if (!code) code = parse_schemes(args, room, sizeof room, schemes, &job.scheme_count);
+    if (!code) code = cli_refuse_unused(args, schemes, job.scheme_count);
     if (!code && cli_given(args, "sweep")) code = parse_sweep(args, cli_text(args, "sweep"), sweep, &job);
     if (code) return code;
     int names = job.scheme_count * (job.sweep_count ? job.sweep_count : 1);

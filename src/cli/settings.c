@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/folder.h"
 #include "base/json.h"
+#include "cli/show.h"
+#include "position/scheme.h"
 
 static sia_status load_config(const char *path, json_t **json, sia_error *err) {
     sia_error wrong;
@@ -92,6 +94,24 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
     if (!status && cli_has(args, "lengths") && cli_given(args, "lengths"))
         status = sia_multiples_parse(cli_text(args, "lengths"), settings->training.multiples, &err);
     return status ? cli_fail(&err) : CLI_DONE;
+}
+
+int cli_refuse_unused(const cli_args *args, const char *const *schemes, int count) {
+    for (const sia_field *field = sia_model_fields; field->name; field++) {
+        char name[64];
+        bool used = false;
+        if (!cli_has(args, option_of(field->name, name)) || !cli_given(args, name)) continue;
+        for (int i = 0; i < count && !used; i++) {
+            sia_scheme scheme;
+            sia_error err;
+            if (sia_scheme_parse(schemes[i], &scheme, &err)) return cli_fail(&err);
+            used = sia_scheme_uses(scheme, field->name);
+        }
+        if (!used && count == 1)
+            return cli_usage(args, "--%s: the scheme %s does not use it", name, cli_shown(schemes[0]));
+        if (!used) return cli_usage(args, "--%s: none of the schemes uses it", name);
+    }
+    return CLI_DONE;
 }
 
 int cli_refuse_runs(const cli_args *args) {

@@ -58,6 +58,28 @@ sia_scheme sia_scheme_to_train(sia_scheme scheme) {
     return scheme;
 }
 
+/* Settings that belong to a word. */
+static const struct {
+    const char *setting, *word;
+} owners[] = {
+    {"tau", "si"},           {"alpha", "si"},         {"beta", "si"},
+    {"sharp", "sharp"},      {"rotary_base", "rope"}, {"rotary_base", "ntk"},
+    {"rotary_base", "yarn"}, {"prope_base", "prope"}, {"prope_share", "prope"},
+};
+
+bool sia_scheme_uses(sia_scheme scheme, const char *setting) {
+    bool owned = false;
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+        if (strcmp(owners[i].setting, setting) != 0) continue;
+        const char *word = owners[i].word;
+        if (!strcmp(slot_word(ROTARY, scheme.rotary), word) || !strcmp(slot_word(ROW, scheme.row), word) ||
+            !strcmp(slot_word(DISTANCE, scheme.distance), word))
+            return true;
+        owned = true;
+    }
+    return !owned;
+}
+
 /* "rope+ntk" says rope twice, and may. */
 static bool is_rope_extension(const struct word *word) {
     return word->slot == ROTARY && sia_extends_rope((sia_rotary)word->value);

@@ -14,6 +14,9 @@ bool sia_extends_rope(sia_rotary rotary);
 /* The scheme that a model has to be trained with to be used with this one. */
 sia_scheme sia_scheme_to_train(sia_scheme scheme);
 
+/* Whether a setting, such as "tau", makes a difference to the scheme. One that no slot has for its own does. */
+bool sia_scheme_uses(sia_scheme scheme, const char *setting);
+
 /* Fills every field that is 0 with its default and checks all of them for this scheme, as far as doubles go: what floats
  * ask of beta, sia_attention_create checks. */
 sia_status sia_config_complete(sia_scheme *scheme, sia_attention_config *config, sia_error *err);

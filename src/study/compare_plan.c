@@ -34,6 +34,13 @@ static sia_status sweep_set(sia_settings *settings, const char *name, double val
                         name);
     if (!strcmp(name, "vocabulary"))
         return sia_fail(err, SIA_ARGUMENT, "sweep 'vocabulary': all variants read the same tokens");
+    static const char *const no_difference[] = {"log_every", "eval_every", "save_every", "keep"};
+    for (size_t i = 0; i < sizeof no_difference / sizeof *no_difference; i++)
+        if (!strcmp(name, no_difference[i]))
+            return sia_fail(err, SIA_ARGUMENT, "sweep '%s': it makes no difference to what is learnt", name);
+    if (!strcmp(name, "eval_windows"))
+        return sia_fail(err, SIA_ARGUMENT,
+                        "sweep 'eval_windows': all variants are judged by the same tokens");
     if (!strcmp(name, "seed") || !strcmp(name, "data_seed"))
         return sia_fail(err, SIA_ARGUMENT, "sweep '%s': every variant has the same seeds (--seeds)", name);
     if (field->kind != SIA_FIELD_REAL && value != floor(value))
@@ -82,8 +89,16 @@ static sia_status plan_one(sia_plan *plan, const sia_compare_job *job, const cha
     return SIA_OK;
 }
 
-/* Values are named by their text: two that look the same would be one training. */
-static sia_status check_values(const sia_compare_job *job, sia_error *err) {
+/* Some scheme uses what is swept. And values are named by their text: two that look the same would be one training. */
+static sia_status check_sweep(const sia_compare_job *job, sia_error *err) {
+    bool used = !job->sweep;
+    for (int i = 0; i < job->scheme_count && !used; i++) {
+        sia_scheme scheme;
+        sia_status status = sia_scheme_parse(job->schemes[i], &scheme, err);
+        if (status) return status;
+        used = sia_scheme_uses(scheme, job->sweep);
+    }
+    if (!used) return sia_fail(err, SIA_ARGUMENT, "sweep '%s': none of the schemes uses it", job->sweep);
     for (int i = 1; job->sweep && i < job->sweep_count; i++)
         for (int j = 0; j < i; j++) {
             char a[SIA_PART_VARIANT], b[SIA_PART_VARIANT];
@@ -101,7 +116,7 @@ sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *
     int variants = job->sweep ? job->sweep_count : 1;
     if (job->seeds < 1 || job->seeds > 100)
         return sia_fail(err, SIA_ARGUMENT, "seeds %lld: want 1 to 100", (long long)job->seeds);
-    sia_status status = check_values(job, err);
+    sia_status status = check_sweep(job, err);
     if (status) return status;
     plan->parts = sia_alloc((size_t)(job->seeds * variants * job->scheme_count), sizeof *plan->parts);
     if (!plan->parts) return sia_fail_memory(err, sizeof *plan->parts, "study");

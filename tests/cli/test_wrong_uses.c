@@ -47,6 +47,13 @@ static const command_case cases[] = {
      "sia: scheme si-prope: unknown word 'si-prope'; want nope, rope, prope, "},
     {"$SIA train --out x --scheme si+alibi text.txt", 2,
      "sia: scheme si+alibi: 'si' and 'alibi' both fill the distance slot\n"},
+    /* Options that would make no difference. */
+    {"$SIA train --out x --scheme rope --tau 5 text.txt", 2,
+     "sia train: --tau: the scheme rope does not use it\nTry 'sia train --help'.\n"},
+    {"$SIA train --out x --sharp 5 text.txt", 2,
+     "sia train: --sharp: the scheme si+prope does not use it\nTry 'sia train --help'.\n"},
+    {"$SIA compare --out x --schemes nope,alibi --rotary-base 500 text.txt", 2,
+     "sia compare: --rotary-base: none of the schemes uses it\nTry 'sia compare --help'.\n"},
     {"$SIA train --out x --preset huge", 2,
      "sia train: --preset huge: want tiny, small, medium, paper-162m or paper-304m\n"},
     {"$SIA compare --out x --schemes rope,prop", 2, "sia: scheme prop: unknown word 'prop'; want nope, "},

@@ -50,7 +50,7 @@ static void plans(void **state) {
         const char *sentence;
     } cases[] = {
         {2, NULL, 4, ""},
-        {2, "tau", 8, ""},
+        {2, "matrix_rate", 8, ""},
         {0, NULL, 0, "seeds 0: want 1 to 100"},
         {-1, NULL, 0, "seeds -1: want 1 to 100"},
         {101, NULL, 0, "seeds 101: want 1 to 100"},
@@ -395,11 +395,17 @@ static void command_lines(void **state) {
         {"$SIA compare --out x --sweep tau", 2, "NAME=VALUE"},
         {"$SIA compare --out x --sweep tau=1,b", 2, "numbers with commas"},
         {"$SIA compare --out x --sweep colour=1 --schemes rope", 2, "'colour': want the name of a number"},
-        {"$SIA compare --out x --sweep tau=-1 --schemes rope", 2, "sweep tau=-1: want"},
+        {"$SIA compare --out x --sweep tau=1,2 --schemes rope,alibi", 2,
+         "sia: sweep 'tau': none of the schemes uses it\n"},
+        {"$SIA compare --out x --sweep log-every=1,2", 2,
+         "sia: sweep 'log_every': it makes no difference to what is learnt\n"},
+        {"$SIA compare --out x --sweep eval-windows=1,4", 2,
+         "sia: sweep 'eval_windows': all variants are judged by the same tokens\n"},
+        {"$SIA compare --out x --sweep tau=-1 --schemes si", 2, "sweep tau=-1: want"},
         {"$SIA compare --out x --sweep layers=2.5 --schemes rope", 2, "sweep layers=2.5: want whole numbers"},
         {"$SIA compare --out x --sweep vocabulary=300,400 --schemes rope", 2,
          "all variants read the same tokens"},
-        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes rope", 2, "sweep tau: 1 stands there twice"},
+        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes si", 2, "sweep tau: 1 stands there twice"},
         {"$SIA compare --out x --lengths 4", 2, "like 1x,4x,16x"},
         {"$SIA compare --out x --lengths 1x,3x,4x", 2, "length 3x: want a divisor of the longest, 4x"},
         /* What evaluation needs is looked for before the first training. */
@@ -444,7 +450,7 @@ static void command_lines(void **state) {
         /* A training that diverges has that for its result; the others go on, and it is not trained again. */
         {"$SIA compare --out v " DIVERGING " 2>&1 >/dev/null", 0,
          "unembedding_rate=1000 seed 0   diverged: step "},
-        {"rm -r v/runs; $SIA compare --quiet --out v " DIVERGING, 0, "unembedding_rate=1000   diverged"},
+        {"rm -r v/runs; $SIA compare --quiet --out v " DIVERGING, 0, "unembedding_rate=1000     diverged"},
         {"$SIA compare --quiet --out v " DIVERGING, 0, "*"}, /* the other is the lowest */
         {"$SIA compare --json --quiet --out v " DIVERGING, 0, "\"mean\": null, \"error\": null"},
         {"grep -c 'there is no mean: rope, unembedding_rate=1000, seed 0; rope+ntk, ' v/report.html; grep -c "
