@@ -13,7 +13,7 @@ DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrin
 # And for the Python package. Where $(PYTHON) is another one than Debian's and lacks something, it is fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip python3-numpy python3-cffi python3-setuptools python3-wheel python3-pytest
 
-.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer bench-versions python browser fuzz check-all lint analyze coverage mutants soak format install deb clean
+.PHONY: all everything help deps deps-dev configure demo test test-all bench bench-peer bench-versions bench-instructions python browser fuzz check-all lint analyze coverage mutants soak format install deb clean
 
 all: configure ## build the library and the program, build/release/sia
 	@cmake --build $(BUILD) --target pages sia_shared sia_static
@@ -56,6 +56,11 @@ bench-versions: configure ## this version against another build with the same si
 	@test -n "$(OLD)" || { echo "make bench-versions: OLD=path/to/libsia.so names the build to compare with" >&2; exit 2; }
 	@cmake --build $(BUILD) --target bench_versions sia_shared
 	@$(BUILD)/bench/versions "$(abspath $(OLD))" $(BUILD)/libsia.so
+
+bench-instructions: configure ## how many instructions attention takes: the same on a busy machine; LENGTHS (256 1024)
+	@sh cmake/deps.sh valgrind
+	@cmake --build $(BUILD) --target bench_instructions sia_shared
+	@sh bench/instructions.sh $(BUILD) si+nope $(LENGTHS)
 
 python: configure ## the Python package and its tests, in build/python; PYTHON is the interpreter (python3)
 	@sh cmake/deps.sh $(PYTHON_PACKAGES)

@@ -74,8 +74,8 @@ def row_stride(name: str, array: np.ndarray) -> int:
     outside = step % 4 == 0 and step != 0 and (batch == 1 or of_batch == length * step)
     if not (within and outside):
         raise ArgumentError(
-            "%s: strides %s, want an array that is dense but for the step from one position to the next"
-            % (name, array.strides)
+            "%s: strides %s bytes, want an array that is dense but for the step from one position to the next, "
+            "such as np.ascontiguousarray makes, or sia.torch with convert=True" % (name, array.strides)
         )
     return step // 4
 
