@@ -163,21 +163,25 @@ static json_t *json_of(const measured *x, const figures *f) {
     return line;
 }
 
+static void print_way(int ranks, int threads, double seconds, double tokens) {
+    printf("%5d rank%s of %d thread%s  %10.2f ms a step  %8.0f tokens/s\n", ranks, ranks == 1 ? " " : "s",
+           threads, threads == 1 ? " " : "s", 1e3 * seconds, tokens / seconds);
+}
+
 static void print_text(const measured *x, const figures *f) {
     const cli_bench_ranks *b = x->b;
     const sia_settings *s = &x->ranks.settings;
     int ranks = sia_comm_size(x->comm);
-    printf("%s: %s, %.2f M parameters, batch %lld of %lld tokens; median of %d round%s\n", b->preset,
-           s->model.scheme, (double)sia_model_size(x->ranks.m) / 1e6, (long long)s->training.batch,
-           (long long)s->model.train_len, b->rounds, cli_plural(b->rounds));
-    printf("%5d rank%s of %d thread%s  %10.2f ms a step  %8.0f tokens/s", ranks, ranks == 1 ? " " : "s",
-           b->threads, b->threads == 1 ? " " : "s", 1e3 * f->seconds, f->tokens / f->seconds);
-    printf("; each sends %.2f MB a step, and has %.0f MB of memory, %.0f at most\n", x->sent / 1e6,
+    printf("median of %d round%s; kernels %s\n", b->rounds, cli_plural(b->rounds), sia_isa());
+    printf("%s: %s, %.2f M parameters, batch %lld of %lld tokens\n", b->preset, s->model.scheme,
+           (double)sia_model_size(x->ranks.m) / 1e6, (long long)s->training.batch,
+           (long long)s->model.train_len);
+    printf("  a rank sends %.2f MB a step, and has %.0f MB of memory, %.0f at most\n", x->sent / 1e6,
            x->planned, x->peak);
-    if (f->one > 0)
-        printf("%5d rank  of %d threads %10.2f ms a step  %8.0f tokens/s; the ranks have %.3f of its speed, "
-               "%.3f by processor time\n",
-               1, b->threads * ranks, 1e3 * f->one, f->tokens / f->one, f->speed, f->work);
+    print_way(ranks, b->threads, f->seconds, f->tokens);
+    if (f->one <= 0) return;
+    print_way(1, b->threads * ranks, f->one, f->tokens);
+    printf("  the ranks have %.3f of its speed, %.3f by processor time\n", f->speed, f->work);
 }
 
 static sia_status report(const measured *x, sia_error *err) {

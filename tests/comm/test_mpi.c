@@ -158,6 +158,20 @@ static void refusals(void **state) {
     }
 }
 
+/* A table for people: every line within 80 columns, with the longest names that there are. */
+static void speed(void **state) {
+    (void)state;
+    must_on(2,
+            "bench train --rounds 1 --preset paper-162m --scheme sharp+prope --layers 1 --width 16 --heads 1"
+            " --vocabulary 512 --len 64 --batch 128 --threads 1 2>/dev/null | tee speed");
+    must_say("2 ranks of 1 thread ");
+    must_say("1 rank  of 2 threads");
+    must_say("by processor time\n");
+    const char *wide = "awk 'length > 80' speed";
+    assert_int_equal(run_command(wide, said_text, sizeof said_text), 0);
+    assert_string_equal(said_text, "");
+}
+
 /* Two ranks, each with its own command; the job ends with a sentence. A launcher that ended without a word, which Open MPI's
  * was seen to do once, says nothing of sia: once more, then. */
 static void must_refuse(const char *first, const char *second, const char *says) {
@@ -293,6 +307,7 @@ int main(void) {
         cmocka_unit_test(other_commands),
         cmocka_unit_test(other_files),
         cmocka_unit_test(studies),
+        cmocka_unit_test(speed),
         cmocka_unit_test(a_rank_dies),
         cmocka_unit_test(a_rank_is_silent),
     };
