@@ -31,7 +31,7 @@ deps-dev: deps ## and those for lint and the sanitizers
 	@sh cmake/deps.sh $(DEV_PACKAGES)
 
 configure: deps
-	@mkdir -p build; test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >$(BUILD).log 2>&1 \
+	@mkdir -p build; test -f $(BUILD)/build.ninja || cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >$(BUILD).log 2>&1 \
 	  || { cat $(BUILD).log; exit 1; }
 
 DEMO ?= demo
@@ -109,7 +109,7 @@ format: deps-dev ## put every source file into the project's format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all ## install to PREFIX (and DESTDIR)
-	@cmake $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) >$(BUILD).log # sia.pc names the prefix
+	@cmake $(BUILD) -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >$(BUILD).log # sia.pc names the prefix
 	@cmake --install $(BUILD)
 	@test -n "$(DESTDIR)" || test "$$(id -u)" != 0 || ldconfig # what is linked with libsia.so finds it
 

@@ -18,6 +18,8 @@ elif command -v sudo >/dev/null; then
 else
     echo "make deps: missing packages, and neither root nor sudo here to install them. As root, run:" >&2
     echo "    apt-get install$missing" >&2
+    echo "Where the compiler and the libraries come from elsewhere (modules, a prefix of your own), CMake alone builds it:" >&2
+    echo "    cmake --preset release && cmake --build build/release" >&2
     exit 1
 fi
 echo "make deps: installing$missing" >&2
