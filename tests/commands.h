@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct command_case {
     const char *command;
@@ -26,10 +27,15 @@ typedef struct command_case {
 
 static char command_folder[] = "/tmp/sia-test-XXXXXX";
 
+/* A path with spaces would be several words of a line: then $SIA is a link in the folder. */
 static inline int open_command_folder(void **state) {
     (void)state;
-    if (!getenv("SIA")) print_error("want the program's path in SIA\n");
-    return getenv("SIA") && mkdtemp(command_folder) ? 0 : -1;
+    const char *program = getenv("SIA");
+    if (!program) print_error("want the program's path in SIA\n");
+    if (!program || !mkdtemp(command_folder)) return -1;
+    char link[64];
+    (void)snprintf(link, sizeof link, "%s/.sia", command_folder);
+    return strchr(program, ' ') && (symlink(program, link) || setenv("SIA", link, 1)) ? -1 : 0;
 }
 
 static inline int close_command_folder(void **state) {
