@@ -4,11 +4,9 @@
 # python3, else Debian's own, whichever has what that needs first; else in an environment in build/python/venv, made on
 # first use. Nothing is left outside build/. $1: a folder that CMake built the library in.
 home=build/python
-# Setuptools from 65.4 on reads DIST_EXTRA_CONFIG.
-needed='import cffi, numpy, pytest, setuptools, sys
+needed='import cffi, numpy, pytest, setuptools
 try: import setuptools.command.bdist_wheel
-except ImportError: import wheel
-assert tuple(map(int, setuptools.__version__.split(".")[:2])) >= (65, 4)'
+except ImportError: import wheel'
 mkdir -p "$home"
 
 has_all() { "$1" -c "$needed" 2>/dev/null && "$1" -m pip --version >/dev/null 2>&1; }
@@ -19,7 +17,7 @@ make_environment() {
         echo "make python: no $first here; name one: make python PYTHON=/path/to/python3" >&2
         exit 1
     fi
-    echo "make python: $first lacks cffi, numpy, pytest, setuptools 65.4, wheel or pip; an environment is made in $home/venv" >&2
+    echo "make python: $first lacks cffi, numpy, pytest, setuptools, wheel or pip; an environment is made in $home/venv" >&2
     if ! { "$first" -m venv "$home/venv" && "$home/venv/bin/python" -m pip install setuptools wheel cffi numpy pytest safetensors; } \
         >"$home/venv.log" 2>&1; then
         tail -n 5 "$home/venv.log" >&2
@@ -39,12 +37,9 @@ fi
 
 folders() { find python -type d | sort; }
 before=$(folders)
-# Setuptools would build in python/build and describe the package in python/sia.egg-info. What an older one left goes first: files
-# that are no more would stay in the package.
-rm -rf "$home/site" "$home/package"
-mkdir "$home/package"
-printf '[build]\nbuild_base = %s\n[egg_info]\negg_base = %s\n' "$(pwd)/$home/package" "$(pwd)/$home/package" >"$home/setup.cfg"
-export DIST_EXTRA_CONFIG="$(pwd)/$home/setup.cfg" PYTHONDONTWRITEBYTECODE=1
+# What an older build left goes first: files that are no more would stay in the package.
+rm -rf "$home/site" build/pip/lib* build/pip/sia.egg-info
+export PYTHONDONTWRITEBYTECODE=1
 if ! SIA_BUILD=$1 "$python" -m pip install --disable-pip-version-check --no-build-isolation --no-deps --target "$home/site" ./python \
     >"$home/install.log" 2>&1; then
     cat "$home/install.log" >&2

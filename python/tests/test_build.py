@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The package without a clone around it, on a library that was installed in a folder of one's own."""
+"""The package from its sdist, without a clone around it, on a library that was installed in a folder of one's own."""
 
 import importlib.util
 import os
@@ -15,14 +15,14 @@ if not all(importlib.util.find_spec(name) for name in ("cffi", "pip", "setuptool
     pytest.skip("cffi, pip or setuptools is not here", allow_module_level=True)
 
 
-def run(*command, **first):
+def run(*command, cwd=None, **first):
     """What it prints; a folder in `first` comes before the others of that variable."""
-    ours = ("LD_LIBRARY_PATH", "SIA_BUILD", "DIST_EXTRA_CONFIG")
+    ours = ("LD_LIBRARY_PATH", "SIA_BUILD")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     for name, folder in first.items():
         environment[name] = os.pathsep.join([str(folder), *filter(None, [environment.get(name)])])
     words = [str(word) for word in command]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -47,10 +47,12 @@ def prefix(program_path, tmp_path):
 
 
 def test_the_loader_finds_the_library(prefix, tmp_path):
-    source, site = tmp_path / "source", tmp_path / "site"
-    shutil.copytree(CLONE / "python", source, ignore=shutil.ignore_patterns("tests", "build", "*.egg-info"))
+    source, site, pkg_config = tmp_path / "source", tmp_path / "site", prefix / "lib/pkgconfig"
+    shutil.copytree(CLONE / "python", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    run(sys.executable, "setup.py", "sdist", cwd=source, PKG_CONFIG_PATH=pkg_config)
+    (archive,) = (source / "dist").iterdir()
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-build-isolation", "--no-deps"]
-    run(*pip, "--target", site, source, PKG_CONFIG_PATH=prefix / "lib/pkgconfig")
+    run(*pip, "--target", site, archive, PKG_CONFIG_PATH=pkg_config)
     script = "import sia; print(sia.__file__, sia.Attention(heads=1, head_dim=8).scheme)"
     found = run(sys.executable, "-c", script, PYTHONPATH=site).split()
     assert found == [str(site / "sia/__init__.py"), "si+prope"]
