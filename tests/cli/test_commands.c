@@ -169,10 +169,11 @@ static void drawn_and_cleared(const char *term, char *text, size_t room) {
     cli_progress_update(&progress, 7.68);
     cli_progress_clear(&progress);
     assert_true(dup2(before, STDERR_FILENO) >= 0);
-    ssize_t size = read(terminal, text, room - 1);
-    text[size > 0 ? size : 0] = 0;
     (void)close(line);
     (void)close(before);
+    size_t used = 0; /* what was written may come in parts */
+    for (ssize_t size; (size = read(terminal, text + used, room - 1 - used)) > 0;) used += (size_t)size;
+    text[used] = 0;
     (void)close(terminal);
 }
 
