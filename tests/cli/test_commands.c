@@ -134,12 +134,14 @@ static const command_case cases[] = {
 /* bench/peer_torch.py where there is a Python; a module that cannot be imported stands for a missing PyTorch.
  */
 static const command_case peer_cases[] = {
-    {"python3 $PEER --help", 0, "--sia SIA"},
-    {"python3 $PEER --peers eager,tensorflow", 2, "--peers tensorflow: want some of eager, sdpa, mask, flex"},
-    {"python3 $PEER --heads 4,6 --head-dim 64", 2, "want as many of one as of the other"},
-    {"python3 $PEER --rounds 0", 2, "--rounds 0: want 1 or more"},
-    {"mkdir -p none; echo 'raise ImportError()' > none/torch.py; PYTHONPATH=none python3 $PEER --sia $SIA", 1,
-     "peer_torch: this Python has no PyTorch; 'make bench-peer' makes an environment that has it"},
+    {"python3 \"$PEER\" --help", 0, "--sia SIA"},
+    {"python3 \"$PEER\" --peers eager,tensorflow", 2,
+     "--peers tensorflow: want some of eager, sdpa, mask, flex"},
+    {"python3 \"$PEER\" --heads 4,6 --head-dim 64", 2, "want as many of one as of the other"},
+    {"python3 \"$PEER\" --rounds 0", 2, "--rounds 0: want 1 or more"},
+    {"mkdir -p none; echo 'raise ImportError()' > none/torch.py; PYTHONPATH=none python3 \"$PEER\" --sia "
+     "$SIA",
+     1, "peer_torch: this Python has no PyTorch; 'make bench-peer' makes an environment that has it"},
 };
 
 static void test_program(void **state) {

@@ -303,7 +303,7 @@ static void test_man(void **state) {
 /* Each variable that the source asks for is in the pages. */
 static void test_environment(void **state) {
     (void)state;
-    char *names = strdup(ask("grep -rhoE 'getenv\\(\"[A-Z_]+' $SOURCE/src | sed 's/.*\"//' | sort -u"));
+    char *names = strdup(ask("grep -rhoE 'getenv\\(\"[A-Z_]+' \"$SOURCE\"/src | sed 's/.*\"//' | sort -u"));
     const char *page = ask("$SIA man info");
     int count = 0;
     for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), count++) {

@@ -220,10 +220,10 @@ static void run_program(const page *p, const char *source) {
     assert_non_null(file);
     assert_true(fputs(source, file) >= 0);
     assert_int_equal(fclose(file), 0);
-    if (run_command(
-            "$CC $CFLAGS -std=gnu17 -O1 -Wall -Wextra -Werror -I$SOURCE/include page.c -o page $LIBRARY "
-            "-Wl,-rpath,$(dirname $LIBRARY) -lm",
-            output, sizeof output) != 0)
+    if (run_command("$CC $CFLAGS -std=gnu17 -O1 -Wall -Wextra -Werror -I\"$SOURCE\"/include page.c -o page "
+                    "\"$LIBRARY\" "
+                    "-Wl,-rpath,\"$(dirname \"$LIBRARY\")\" -lm",
+                    output, sizeof output) != 0)
         wrong(p->path, "C that does not compile (after page.c:N, count from the first block)\n%s", output);
     else if (run_command("./page", output, sizeof output) != 0)
         wrong(p->path, "a program of this page failed, saying\n%s", output);
