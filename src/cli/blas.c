@@ -43,8 +43,8 @@ static const char *better_core(const char *core) {
 }
 
 static bool load(cli_blas *blas) {
-    /* Read while it is loaded: no threads of its own. Ours own the parallelism. */
-    if (setenv("OPENBLAS_NUM_THREADS", "1", 1)) return false;
+    /* Read while it is loaded: no threads of its own. Ours own the parallelism. The second is what a build on OpenMP obeys. */
+    if (setenv("OPENBLAS_NUM_THREADS", "1", 1) || setenv("OMP_NUM_THREADS", "1", 1)) return false;
     text *core;
     void *library = open_library(&core);
     const char *better = core ? better_core(core()) : NULL;
