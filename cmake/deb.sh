@@ -53,14 +53,15 @@ Architecture: $architecture
 Maintainer: The sia authors
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Depends: $depends
-Recommends: libopenblas0
-Suggests: libjansson-dev, libpcre2-dev
+Suggests: libjansson-dev, libpcre2-dev, libopenblas0, openmpi-bin
 Description: scale-invariant attention for language models on CPUs
  Attention that is trained on short contexts and works on long ones, as fused
  kernels with exact gradients, chosen for the processor at start.
  .
  The package has the program sia, the library with its header, and the man
- pages. Linking the static library needs the packages that are suggested.
+ pages. Of the packages that are suggested, linking the static library needs
+ the first two, 'sia bench attention' compares itself with the third, and the
+ last one starts programs on several machines.
 END
 chmod 644 "$root"/DEBIAN/*
 
