@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     uint32_t state = 1;
     for (size_t i = 0; i < 8 * n; i++) /* about as large as normal numbers are */
         x[i] = ((float)((state = state * 1664525u + 1013904223u) >> 8) / 0x1p24f - 0.5f) * 3.4f;
-    for (int i = 0; i < config.heads && i < 4096; i++) logn[i] = 0.3f;
+    for (int i = 0; i < config.heads; i++) logn[i] = 0.3f;
     sia_scheme scheme;
     int row_is_learnt = !sia_scheme_parse(argv[1], &scheme, NULL) && scheme.row == SIA_ROW_LOGN;
 

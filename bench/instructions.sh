@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# How many instructions a pass takes, counted by valgrind: the same number on every machine, however busy it is.
+# How many instructions a pass takes, counted by valgrind: of one build always the same number, however busy the machine.
 #
 #     sh bench/instructions.sh BUILD [SCHEME [LENGTH...]]       make bench-instructions
 #

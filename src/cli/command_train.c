@@ -75,9 +75,6 @@ static int run(const cli_args *args) {
     /* A preset that is named for a run which is resumed is compared with what the run has, not ignored. */
     bool from_base = begun && !cli_given(args, "preset");
     int code = cli_settings(args, from_base ? &base : NULL, &settings);
-    sia_model_config model = settings.model;
-    const char *scheme = model.scheme;
-    if (!code && !sia_model_config_complete(&model, NULL)) code = cli_refuse_unused(args, &scheme, 1);
     if (begun && !cli_vocabulary_given(args)) settings.model.vocabulary = base.model.vocabulary;
     if (code) return code;
     if (resume && !begun && !quiet)

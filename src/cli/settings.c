@@ -73,6 +73,30 @@ sia_status cli_apply(const cli_args *args, const sia_field *fields, void *settin
     return SIA_OK;
 }
 
+static int refuse_unused(const cli_args *args, const sia_field *field, const char *const *schemes,
+                         int count) {
+    for (; field->name; field++) {
+        char name[64];
+        bool used = false;
+        if (!cli_has(args, option_of(field->name, name)) || !cli_given(args, name)) continue;
+        for (int i = 0; i < count && !used; i++) {
+            sia_scheme scheme;
+            sia_error err;
+            if (sia_scheme_parse(schemes[i], &scheme, &err)) return cli_fail(&err);
+            used = sia_scheme_uses(scheme, field->name);
+        }
+        if (!used && count == 1)
+            return cli_usage(args, "--%s: the scheme %s does not use it", name, cli_shown(schemes[0]));
+        if (!used) return cli_usage(args, "--%s: none of the schemes uses it", name);
+    }
+    return CLI_DONE;
+}
+
+int cli_refuse_unused(const cli_args *args, const char *const *schemes, int count) {
+    int code = refuse_unused(args, sia_model_fields, schemes, count);
+    return code ? code : refuse_unused(args, sia_training_fields, schemes, count);
+}
+
 int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *settings) {
     sia_error err;
     sia_status status = SIA_OK;
@@ -93,25 +117,12 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
     }
     if (!status && cli_has(args, "lengths") && cli_given(args, "lengths"))
         status = sia_multiples_parse(cli_text(args, "lengths"), settings->training.multiples, &err);
-    return status ? cli_fail(&err) : CLI_DONE;
-}
-
-int cli_refuse_unused(const cli_args *args, const char *const *schemes, int count) {
-    for (const sia_field *field = sia_model_fields; field->name; field++) {
-        char name[64];
-        bool used = false;
-        if (!cli_has(args, option_of(field->name, name)) || !cli_given(args, name)) continue;
-        for (int i = 0; i < count && !used; i++) {
-            sia_scheme scheme;
-            sia_error err;
-            if (sia_scheme_parse(schemes[i], &scheme, &err)) return cli_fail(&err);
-            used = sia_scheme_uses(scheme, field->name);
-        }
-        if (!used && count == 1)
-            return cli_usage(args, "--%s: the scheme %s does not use it", name, cli_shown(schemes[0]));
-        if (!used) return cli_usage(args, "--%s: none of the schemes uses it", name);
-    }
-    return CLI_DONE;
+    if (status) return cli_fail(&err);
+    /* With one scheme: what is wrong with the others of its settings, its user is told later. */
+    sia_model_config model = settings->model;
+    const char *scheme = model.scheme;
+    bool known = cli_has(args, "scheme") && !sia_model_config_complete(&model, NULL);
+    return known ? cli_refuse_unused(args, &scheme, 1) : CLI_DONE;
 }
 
 int cli_refuse_runs(const cli_args *args) {

@@ -77,7 +77,8 @@ int cli_settings(const cli_args *args, const sia_settings *base, sia_settings *s
 /* Whether the option or the config file names the vocabulary: else it follows the tokenizer. */
 bool cli_vocabulary_given(const cli_args *args);
 
-/* Wrong usage where an option is given that makes no difference to any of the schemes. */
+/* Wrong usage where an option is given that makes no difference to any of the schemes; cli_settings asks it where a
+ * command has one. */
 int cli_refuse_unused(const cli_args *args, const char *const *schemes, int count);
 
 /* A run is a folder, and a folder is text; but nobody wants to train on the JSON of a run. An exit code. */

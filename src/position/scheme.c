@@ -65,6 +65,7 @@ static const struct {
     {"tau", "si"},           {"alpha", "si"},         {"beta", "si"},
     {"sharp", "sharp"},      {"rotary_base", "rope"}, {"rotary_base", "ntk"},
     {"rotary_base", "yarn"}, {"prope_base", "prope"}, {"prope_share", "prope"},
+    {"scalar_rate", "logn"}, /* of its s, which training alone has */
 };
 
 bool sia_scheme_uses(sia_scheme scheme, const char *setting) {

@@ -106,7 +106,9 @@ static double row_mean(const sia_comparison *c, const char *name, const char *fi
         char label[SIA_LABEL];
         if (!sia_line_is(c->lines->list[i], "result")) continue;
         if (strcmp(sia_line_label(c->lines->list[i], label), name) != 0) continue;
-        sum += sia_line_number(c->lines->list[i], field);
+        double value = sia_line_number(c->lines->list[i], field);
+        if (!isfinite(value)) continue; /* a training that has diverged */
+        sum += value;
         count++;
     }
     return count ? sum / count : NAN;

@@ -48,8 +48,7 @@ typedef struct study {
 static bool sizes_text(const char *sweep, const json_t *data) {
     const char *kind = json_string_value(json_object_get(data, "kind"));
     bool generated = kind && !strcmp(kind, "generated");
-    return !strcmp(sweep, "train_len") || (generated && (!strcmp(sweep, "steps") || !strcmp(sweep, "batch") ||
-                                                         !strcmp(sweep, "eval_windows")));
+    return !strcmp(sweep, "train_len") || (generated && (!strcmp(sweep, "steps") || !strcmp(sweep, "batch")));
 }
 
 /* What must be the same for a study to go on: all but the schemes, the number of seeds and most values of a sweep. */
@@ -79,7 +78,6 @@ static sia_status prepare_data(study *s, sia_settings *settings, sia_error *err)
         at_least(&settings->model.train_len, part->model.train_len);
         at_least(&t->steps, part->training.steps);
         at_least(&t->batch, part->training.batch);
-        at_least(&t->eval_windows, part->training.eval_windows);
     }
     return sia_train_data_prepare(&s->data, s->job->source, s->job->folder, settings, err);
 }
@@ -89,6 +87,12 @@ static sia_status open_old(study *s, const char *path, sia_error *err) {
     sia_status status = sia_json_read(&json, path, STUDY_MOST, err);
     if (!status && !(budget = budget_json(s, json_object_get(json, "data"))))
         status = sia_fail_memory(err, 4096, "study.json");
+    int64_t was = json_integer_value(json_object_get(json_object_get(json, "budget"), "sweep_largest"));
+    if (!status && was != json_integer_value(json_object_get(budget, "sweep_largest")))
+        status = sia_fail(err, SIA_ARGUMENT,
+                          "%s: holds a sweep of %s up to %lld: want that value among those here, and none "
+                          "above it; or name another folder",
+                          s->job->folder, s->job->sweep, (long long)was);
     if (!status && !json_equal(json_object_get(json, "budget"), budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
                           sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
@@ -365,6 +369,26 @@ static void set_done(worker *w) {
     pthread_mutex_unlock(&w->s->lock);
 }
 
+/* What a scheme has for its result where the training, or its loss at some length, left all bounds. */
+static sia_status put_divergence(worker *w, const char *scheme, const sia_error *how, sia_error *err) {
+    sia_compare_result r = sia_result_of(w->p, scheme);
+    r.diverged = how->text;
+    for (int i = 0; r.multiples[i]; i++) r.losses[i] = NAN;
+    pthread_mutex_lock(&w->s->lock);
+    sia_status status = append(w->s, sia_result_line(&r, &w->p->settings), err);
+    if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
+    pthread_mutex_unlock(&w->s->lock);
+    return status;
+}
+
+static sia_status put_divergences(worker *w, const sia_error *how, sia_error *err) {
+    sia_status status = SIA_OK;
+    set_done(w);
+    for (int i = 0; !status && i < w->p->scheme_count; i++)
+        if (!tell_finished(w, w->p->schemes[i])) status = put_divergence(w, w->p->schemes[i], how, err);
+    return status;
+}
+
 static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     const sia_settings *settings = &w->p->settings;
     /* Validation on the way is for curves; the figures of the table are made below. */
@@ -381,6 +405,8 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     double started = sia_seconds();
     sia_status status = sia_train(&job, err);
     double seconds = w->whole ? sia_seconds() - started : 0;
+    sia_error how = *err;
+    if (status == SIA_NUMBER) return put_divergences(w, &how, err);
     if (status) return status;
     sia_windows *windows;
     int64_t longest = windows_length(w->s, settings);
@@ -393,25 +419,10 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
             if (!curve) status = append_curve(w, folder, err);
             curve = true;
             if (!status) status = evaluate(w, folder, w->p->schemes[i], windows, longest, seconds, err);
+            how = *err;
+            if (status == SIA_NUMBER) status = put_divergence(w, w->p->schemes[i], &how, err);
         }
     sia_windows_destroy(windows);
-    set_done(w);
-    return status;
-}
-
-/* What a part that has diverged has to say, for those of its schemes that have no result. */
-static sia_status put_divergence(worker *w, const char *how, sia_error *err) {
-    sia_status status = SIA_OK;
-    for (int i = 0; !status && i < w->p->scheme_count; i++) {
-        if (tell_finished(w, w->p->schemes[i])) continue;
-        sia_compare_result r = sia_result_of(w->p, w->p->schemes[i]);
-        r.diverged = how;
-        for (int j = 0; r.multiples[j]; j++) r.losses[j] = NAN;
-        pthread_mutex_lock(&w->s->lock);
-        status = append(w->s, sia_result_line(&r, &w->p->settings), err);
-        if (!status) (void)tell(w->s, (sia_compare_event){.result = &r});
-        pthread_mutex_unlock(&w->s->lock);
-    }
     set_done(w);
     return status;
 }
@@ -444,10 +455,6 @@ static void part_task(void *context, int64_t task, int worker_index) {
          *folder = runs ? sia_path_join(runs, w.p->name) : NULL;
     sia_status status = folder ? sia_link_refuse(runs, w.p->name, &err) : sia_fail_memory(&err, 64, "path");
     if (!status) status = run_part(&w, folder, &err);
-    if (status == SIA_NUMBER) {
-        sia_error how = err;
-        status = put_divergence(&w, how.text, &err);
-    }
     free(runs);
     free(folder);
     pthread_mutex_lock(&s->lock);
@@ -506,7 +513,7 @@ static sia_status collect(study *s, sia_error *err) {
 
 /* ------------------------------------------------------------------------------------------------ the whole */
 
-/* Whether the study has no line of its own yet, or another command made it, and this one adds something: the report
+/* Whether the study has no line of its own yet, or this command is another one and finds something to do: the report
  * names all that it takes to make the study again. */
 static bool is_new_command(const study *s) {
     const char *command = s->job->command ? s->job->command : "";

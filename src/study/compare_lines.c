@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which lines of compare.jsonl count: see compare_lines.h. */
+ * Results as lines of compare.jsonl, and which of its lines count: see compare_lines.h. */
 #include "study/compare_lines.h"
 
 #include <inttypes.h>
@@ -39,9 +39,9 @@ sia_compare_result sia_result_of(const sia_part *p, const char *scheme) {
 json_t *sia_result_line(const sia_compare_result *r, const sia_settings *settings) {
     int64_t tokens = settings->training.steps * settings->training.batch * r->train_len;
     json_t *loss = json_object();
-    char length[LENGTH];
     for (int i = 0; r->multiples[i]; i++)
-        sia_json_set(&loss, length_at(r, i, length), r->diverged ? json_null() : json_real(r->losses[i]));
+        sia_json_set(&loss, length_at(r, i, (char[LENGTH]){0}),
+                     r->diverged ? json_null() : json_real(r->losses[i]));
     json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:o, s:f, s:I}", "kind", "result", "scheme", r->scheme,
                              "seed", (json_int_t)r->seed, "train_len", (json_int_t)r->train_len, "loss", loss,
                              "train_seconds", r->seconds, "tokens", (json_int_t)tokens);
@@ -111,13 +111,14 @@ bool sia_finished_has(const sia_finished *f, const char *scheme, const char *var
 }
 
 bool sia_finished_result(const sia_finished *f, sia_compare_result *r) {
-    char key[KEY], length[LENGTH];
+    char key[KEY];
     make_key(key, r->scheme, r->variant, r->seed);
     const json_t *line = json_object_get(f->results, key), *loss = json_object_get(line, "loss");
     r->parameters = json_integer_value(json_object_get(line, "params"));
     r->diverged = json_string_value(json_object_get(line, "diverged"));
     for (int i = 0; r->multiples[i]; i++)
-        r->losses[i] = r->diverged ? NAN : json_number_value(json_object_get(loss, length_at(r, i, length)));
+        r->losses[i] =
+            r->diverged ? NAN : json_number_value(json_object_get(loss, length_at(r, i, (char[LENGTH]){0})));
     return line != NULL;
 }
 
@@ -140,16 +141,14 @@ static const sia_part *part_of(const sia_plan *plan, const about *a) {
     return NULL;
 }
 
-static bool is_whole(const json_t *line, const sia_settings *settings) {
+static bool is_whole(const json_t *line, const sia_part *part, const char *scheme) {
+    sia_compare_result r = sia_result_of(part, scheme);
     const json_t *loss = json_object_get(line, "loss");
-    int64_t train_len = settings->model.train_len;
-    bool whole = json_integer_value(json_object_get(line, "train_len")) == train_len;
+    bool whole = json_integer_value(json_object_get(line, "train_len")) == r.train_len;
     if (json_is_string(json_object_get(line, "diverged"))) return whole;
     whole = whole && json_integer_value(json_object_get(line, "params")) > 0;
-    for (int i = 0; settings->training.multiples[i]; i++) {
-        char length[24];
-        (void)snprintf(length, sizeof length, "%" PRId64, settings->training.multiples[i] * train_len);
-        const json_t *value = json_object_get(loss, length);
+    for (int i = 0; r.multiples[i]; i++) {
+        const json_t *value = json_object_get(loss, length_at(&r, i, (char[LENGTH]){0}));
         whole = whole && json_is_number(value) && json_number_value(value) >= 0;
     }
     return whole;
@@ -164,7 +163,7 @@ sia_status sia_finished_take(sia_finished *f, const sia_plan *plan, json_t *line
     if (strcmp(a.kind, "result") != 0) return SIA_OK;
     if (!a.named) return sia_fail(err, SIA_FORMAT, "%s: is a result without a scheme or a seed", name);
     const sia_part *part = part_of(plan, &a);
-    if (part && !is_whole(line, &part->settings))
+    if (part && !is_whole(line, part, a.scheme))
         return sia_fail(err, SIA_FORMAT,
                         "%s: the result of %s, seed %" PRIu64
                         ", is not whole: without this line it is made again",
@@ -228,9 +227,13 @@ void sia_finished_free(sia_finished *f) {
 }
 
 /* What is not of ours, or cannot be read, stays. */
-static bool stays(const sia_finished *f, const json_t *line) {
+static bool stays(const sia_finished *f, const json_t *line, json_t *commands) {
     about a = about_line(line);
-    if (!strcmp(a.kind, "study")) return json_object_size(f->results) > 0;
+    if (!strcmp(a.kind, "study")) { /* one for each command */
+        bool first = !json_object_get(commands, command_of(line));
+        (void)json_object_set_new(commands, command_of(line), json_true());
+        return first && json_object_size(f->results) > 0;
+    }
     if (!strcmp(a.kind, "curve") || !strcmp(a.kind, "validation"))
         return sia_finished_training(f, a.scheme, a.variant, a.seed);
     if (!strcmp(a.kind, "position")) return sia_finished_has(f, a.scheme, a.variant, a.seed);
@@ -240,16 +243,18 @@ static bool stays(const sia_finished *f, const json_t *line) {
 sia_status sia_finished_drop_rest(const sia_finished *f, const char *folder, sia_error *err) {
     sia_json_log log;
     json_t *line;
+    json_t *commands = json_object();
     char *kept; /* what stays moves to the front of the text */
     sia_status status = sia_json_log_open(&log, folder, file_name, LOG_MOST, err);
     kept = log.text;
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
-        if (stays(f, line)) {
+        if (stays(f, line, commands)) {
             memmove(kept, log.line, (size_t)(log.next - log.line));
             kept += log.next - log.line;
         }
         json_decref(line);
     }
+    json_decref(commands);
     if (!status && kept < log.end)
         status = sia_file_replace(log.path, log.text, (size_t)(kept - log.text), err);
     sia_json_log_close(&log);

@@ -34,7 +34,8 @@ static sia_status sweep_set(sia_settings *settings, const char *name, double val
                         name);
     if (!strcmp(name, "vocabulary"))
         return sia_fail(err, SIA_ARGUMENT, "sweep 'vocabulary': all variants read the same tokens");
-    static const char *const no_difference[] = {"log_every", "eval_every", "save_every", "keep"};
+    static const char *const no_difference[] = {"log_every", "eval_every", "save_every", "keep",
+                                                "micro_batch"};
     for (size_t i = 0; i < sizeof no_difference / sizeof *no_difference; i++)
         if (!strcmp(name, no_difference[i]))
             return sia_fail(err, SIA_ARGUMENT, "sweep '%s': it makes no difference to what is learnt", name);

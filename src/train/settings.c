@@ -148,6 +148,12 @@ json_t *sia_settings_json(const sia_settings *s) {
     return json_pack("{s:o, s:o}", "model", sia_model_config_json(&s->model), "training", training);
 }
 
+static bool holds(const int64_t multiples[SIA_MAX_LENGTHS], int64_t value) {
+    for (int i = 0; i < SIA_MAX_LENGTHS && multiples[i]; i++)
+        if (multiples[i] == value) return true;
+    return false;
+}
+
 static sia_status read_multiples(sia_training_settings *t, const json_t *list, const char *name,
                                  sia_error *err) {
     if (!json_is_array(list) || json_array_size(list) >= SIA_MAX_LENGTHS)
@@ -158,6 +164,9 @@ static sia_status read_multiples(sia_training_settings *t, const json_t *list, c
         const json_t *value = json_array_get(list, i);
         if (!json_is_integer(value) || json_integer_value(value) < 1)
             return sia_fail(err, SIA_FORMAT, "%s: multiples: want whole numbers from 1 on", name);
+        if (holds(t->multiples, json_integer_value(value)))
+            return sia_fail(err, SIA_FORMAT, "%s: multiples: %lld is there twice", name,
+                            (long long)json_integer_value(value));
         t->multiples[i] = json_integer_value(value);
     }
     return SIA_OK;
@@ -206,9 +215,8 @@ sia_status sia_multiples_parse(const char *text, int64_t multiples[SIA_MAX_LENGT
         char *end;
         long long value = strtoll(at, &end, 10);
         if (end == at || value < 1 || *end != 'x' || (end[1] && end[1] != ',')) break;
-        for (int j = 0; j < i; j++)
-            if (multiples[j] == value)
-                return sia_fail(err, SIA_ARGUMENT, "lengths '%s': %lldx is there twice", text, value);
+        if (holds(multiples, value))
+            return sia_fail(err, SIA_ARGUMENT, "lengths '%s': %lldx is there twice", text, value);
         multiples[i] = value;
         if (!end[1]) return SIA_OK;
         at = end + 2;

@@ -246,7 +246,7 @@ static sia_status log_line(state *s, json_t *object, sia_error *err) {
     }
     char *line = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(object);
-    if (!line) return sia_fail(err, SIA_NUMBER, "step %lld: a figure is not finite", (long long)s->step);
+    if (!line) return sia_fail_memory(err, 256, "line of the log"); /* its figures have been looked at */
     sia_status status = sia_run_append(s->run, SIA_RUN_METRICS, line, err);
     free(line);
     return status;

@@ -311,7 +311,7 @@ static const command_case writers[] = {
     {"$SIA data generate --documents 4 --words 600 > text.txt", 0, ""},
     {"$SIA train --out run text.txt --steps 2 --train-len 16 --batch 2 --lengths 1x,2x" SMALL, 0, ""},
     {"$SIA eval run --record --positions --lengths 1x --quiet", 0, ""},
-    {"$SIA compare --out study text.txt --steps 2 --train-len 16 --batch 2 --lengths 1x,2x --schemes rope "
+    {"$SIA compare --out study text.txt --steps 2 --train-len 16 --batch 2 --lengths 1x,2x --schemes si "
      "--sweep "
      "tau=1,10 --eval-every 1" SMALL,
      0, ""},

@@ -52,6 +52,8 @@ static const command_case cases[] = {
      "sia train: --tau: the scheme rope does not use it\nTry 'sia train --help'.\n"},
     {"$SIA train --out x --sharp 5 text.txt", 2,
      "sia train: --sharp: the scheme si+prope does not use it\nTry 'sia train --help'.\n"},
+    {"$SIA bench train --preset tiny --scheme rope --tau 3", 2,
+     "sia bench train: --tau: the scheme rope does not use it\nTry 'sia bench train --help'.\n"},
     {"$SIA compare --out x --schemes nope,alibi --rotary-base 500 text.txt", 2,
      "sia compare: --rotary-base: none of the schemes uses it\nTry 'sia compare --help'.\n"},
     {"$SIA train --out x --preset huge", 2,

@@ -397,6 +397,8 @@ static void command_lines(void **state) {
         {"$SIA compare --out x --sweep colour=1 --schemes rope", 2, "'colour': want the name of a number"},
         {"$SIA compare --out x --sweep tau=1,2 --schemes rope,alibi", 2,
          "sia: sweep 'tau': none of the schemes uses it\n"},
+        {"$SIA compare --out x --sweep scalar-rate=1,2 --schemes rope,alibi", 2,
+         "sia: sweep 'scalar_rate': none of the schemes uses it\n"},
         {"$SIA compare --out x --sweep log-every=1,2", 2,
          "sia: sweep 'log_every': it makes no difference to what is learnt\n"},
         {"$SIA compare --out x --sweep eval-windows=1,4", 2,
@@ -451,7 +453,8 @@ static void command_lines(void **state) {
         {"$SIA compare --out v " DIVERGING " 2>&1 >/dev/null", 0,
          "unembedding_rate=1000 seed 0   diverged: step "},
         {"rm -r v/runs; $SIA compare --quiet --out v " DIVERGING, 0, "unembedding_rate=1000     diverged"},
-        {"$SIA compare --quiet --out v " DIVERGING, 0, "*"}, /* the other is the lowest */
+        {"$SIA compare --quiet --out v " DIVERGING " | grep -c 'rate=0.001 .*[*]$'", 0,
+         "2\n"}, /* the lowest */
         {"$SIA compare --json --quiet --out v " DIVERGING, 0, "\"mean\": null, \"error\": null"},
         {"grep -c 'there is no mean: rope, unembedding_rate=1000, seed 0; rope+ntk, ' v/report.html; grep -c "
          "'\"loss\":{\"16\":null}' v/compare.jsonl",
@@ -460,10 +463,12 @@ static void command_lines(void **state) {
         /* Larger values later would have other windows, or text that was made for fewer steps; a seed more has not. */
         {"$SIA compare --out t --quiet --schemes rope --sweep train-len=16,2048 --layers 1 --width 16 "
          "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
-         2, "t: holds a study with sweep_largest 1024, not 2048: name another folder"},
+         2,
+         "t: holds a sweep of train_len up to 1024: want that value among those here, and none above it; or "
+         "name another folder"},
         {"$SIA compare --out u --quiet --schemes rope --sweep steps=1,800 --layers 1 --width 16 --heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
-         2, "u: holds a study with sweep_largest 400, not 800"},
+         2, "u: holds a sweep of steps up to 400: want that value"},
         {"$SIA compare --out u --quiet --schemes rope --sweep steps=2,400 --layers 1 --width 16 --heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
          0, "steps=2 "},
