@@ -12,25 +12,33 @@
 
 /* ------------------------------------------------------------------------------------------------ presets */
 
-static const char *const names[] = {"tiny", "small", "medium", "paper-162m", "paper-304m", NULL};
+/* One list: their names, and their settings. */
+#define PRESETS(PRESET)                                                                                  \
+    PRESET("tiny", .layers = 3, .width = 96, .heads = 2, .vocabulary = 1024, .train_len = 256,           \
+           .init = SIA_INIT_NARROW)                                                                      \
+    PRESET("small", .layers = 4, .width = 256, .heads = 4, .vocabulary = 4096, .train_len = 512)         \
+    PRESET("medium", .layers = 6, .width = 512, .heads = 8, .vocabulary = 6144, .train_len = 1024)       \
+    PRESET("paper-162m", .layers = 12, .width = 768, .heads = 6, .vocabulary = 50304, .train_len = 4096) \
+    PRESET("paper-304m", .layers = 16, .width = 1024, .heads = 8, .vocabulary = 50304, .train_len = 4096)
 
-static const sia_model_config presets[] = {
-    {.layers = 3, .width = 96, .heads = 2, .vocabulary = 1024, .train_len = 256, .init = SIA_INIT_NARROW},
-    {.layers = 4, .width = 256, .heads = 4, .vocabulary = 4096, .train_len = 512},
-    {.layers = 6, .width = 512, .heads = 8, .vocabulary = 6144, .train_len = 1024},
-    {.layers = 12, .width = 768, .heads = 6, .vocabulary = 50304, .train_len = 4096},
-    {.layers = 16, .width = 1024, .heads = 8, .vocabulary = 50304, .train_len = 4096},
-};
-_Static_assert(sizeof names / sizeof *names == sizeof presets / sizeof *presets + 1, "a name for each");
+#define NAME(name, ...) name,
+static const char *const names[] = {PRESETS(NAME) NULL};
+
+#define NAMED(name, ...) {name, {__VA_ARGS__}},
+static const struct preset {
+    const char *name;
+    sia_model_config config;
+} presets[] = {PRESETS(NAMED)};
+enum { COUNT = sizeof presets / sizeof *presets };
 
 const char *const *sia_model_presets(void) { return names; }
 
 sia_status sia_model_preset(const char *name, sia_model_config *config, sia_error *err) {
     if (!name || !config)
         return sia_fail(err, SIA_ARGUMENT, "model: want a preset and a place for it, got NULL");
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(names[i], name)) {
-            *config = presets[i];
+    for (int i = 0; i < COUNT; i++)
+        if (!strcmp(presets[i].name, name)) {
+            *config = presets[i].config;
             return SIA_OK;
         }
     return sia_fail(err, SIA_ARGUMENT, "preset '%s': want tiny, small, medium, paper-162m or paper-304m",

@@ -359,7 +359,7 @@ static void plans(void **state) {
     sia_model *m = model_of("si+prope", "si+prope", 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sia_corpus *c;
-        sia_windows *w;
+        sia_windows *w = NULL;
         sia_probe *p;
         sia_error err;
         sia_probe_options options = {.length = cases[i].length};
