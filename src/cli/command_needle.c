@@ -3,6 +3,7 @@
  * sia needle: fine-tunes runs on haystacks and measures what they find in longer ones. */
 #include "cli/commands.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,9 @@ typedef struct view {
     const sia_needle_settings *settings;
     cli_phases shown;
     double loss;                      /* of fine-tuning, smoothed; negative: not seen yet */
-    double accuracy[SIA_MAX_LENGTHS]; /* of the run at work; negative: not measured yet */
-    bool worked;                      /* something of the run at work was left to do */
+    double accuracy[SIA_MAX_LENGTHS]; /* of the run at work; not a number where it diverged */
+    bool diverged;                    /* of the run at work, at some length */
+    bool worked;                      /* something of it was left to do */
     bool headed;
 } view;
 
@@ -42,26 +44,30 @@ static void print_row(view *v, const sia_needle_event *e) {
     printf("%-16s %6llu", e->scheme, (unsigned long long)e->seed);
     bool learnt = true;
     for (int i = 0; v->settings->multiples[i]; i++) {
-        printf(" %7.3f", v->accuracy[i]);
+        if (isnan(v->accuracy[i]))
+            printf(" %7s", "-");
+        else
+            printf(" %7.3f", v->accuracy[i]);
         if (v->settings->multiples[i] == 1) learnt = v->accuracy[i] >= SIA_NEEDLE_LEARNT;
     }
-    puts(learnt ? "" : "   not learnt at this budget");
+    puts(v->diverged ? "   diverged" : learnt ? "" : "   not learnt at this budget");
     cli_flush();
 }
 
 static void print_json(const sia_needle_event *e) {
-    (void)cli_json_line(json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "run", sia_json_text(e->name),
-                                  "scheme", e->scheme, "seed", (json_int_t)e->seed, "train_len",
-                                  (json_int_t)e->train_len, "length", (json_int_t)e->length, "count",
-                                  (json_int_t)e->result->count, "right", (json_int_t)e->result->right),
-                        NULL);
+    json_t *line = json_pack("{s:o, s:s, s:I, s:I, s:I, s:o, s:o}", "run", sia_json_text(e->name), "scheme",
+                             e->scheme, "seed", (json_int_t)e->seed, "train_len", (json_int_t)e->train_len,
+                             "length", (json_int_t)e->length, "count",
+                             e->diverged ? json_null() : json_integer((json_int_t)e->result->count), "right",
+                             e->diverged ? json_null() : json_integer((json_int_t)e->result->right));
+    if (e->diverged) sia_json_set(&line, "diverged", sia_json_text(e->diverged));
+    (void)cli_json_line(line, NULL);
     cli_flush();
 }
 
 static void begun(view *v, const sia_needle_event *e) {
-    for (int i = 0; i < SIA_MAX_LENGTHS; i++) v->accuracy[i] = -1;
     v->loss = -1;
-    v->worked = false;
+    v->diverged = v->worked = false;
     if (e->run == 0) cli_progress_start(&v->shown.line, v->shown.what, e->runs, "", 1);
 }
 
@@ -108,8 +114,11 @@ static void reading(view *v, const sia_needle_event *e) {
 static void measured(view *v, const sia_needle_event *e) {
     for (int i = 0; v->settings->multiples[i]; i++)
         if (v->settings->multiples[i] * e->train_len == e->length)
-            v->accuracy[i] = (double)e->result->right / (double)e->result->count;
+            v->accuracy[i] = e->diverged ? NAN : (double)e->result->right / (double)e->result->count;
     cli_progress_clear(&v->shown.line);
+    if (e->diverged && !v->diverged && !v->quiet)
+        fprintf(stderr, "%s diverged: %s\n", cli_shown(e->name), cli_shown(e->diverged));
+    v->diverged = v->diverged || e->diverged;
     if (e->in_training_text && !v->quiet)
         fprintf(stderr,
                 "%s at %lld: haystacks of text that was trained on, for what was held out is shorter\n",
@@ -235,7 +244,8 @@ const cli_command command_needle = {
         "with numbers that fine-tuning never showed, each token being the most likely after what "
         "they wrote themselves. A needle is right when city and number are.\n"
         "What is found goes to FOLDER/needle.jsonl, by depth as well. A run that finds less than half at its "
-        "training length has not learnt the task at this budget, which says nothing about length.\n"
+        "training length has not learnt the task at this budget, which says nothing about length. One whose "
+        "fine-tuning diverges is shown as such, and not tried again; the others go on.\n"
         "Under mpirun or srun the ranks fine-tune together, each with its part of every batch, and the "
         "haystacks are "
         "divided over them.\n",

@@ -73,6 +73,20 @@ static bool learnt(const needles *n, const sia_gathered *g) {
     return at >= 0 && g->mean[at] >= SIA_NEEDLE_LEARNT;
 }
 
+/* Why a scheme is not ranked, or at some length has no share; "" for all others. */
+static const char *remark(const needles *n, const sia_gathered *g) {
+    for (size_t i = 0; i < n->lines->count; i++) {
+        const json_t *line = n->lines->list[i];
+        char label[SIA_LABEL];
+        if (sia_line_is(line, "needle") && *sia_line_text(line, "diverged") &&
+            !strcmp(name_of(n, line, label), g->name))
+            return "diverged";
+    }
+    if (learnt(n, g)) return "";
+    return sia_gathered_at(g, train_len_of(n, g)) < 0 ? "not measured at 1\xc3\x97"
+                                                      : "not learnt at this budget";
+}
+
 /* ------------------------------------------------------------------------------------------------ the table */
 
 static double highest(const needles *n, double length) {
@@ -86,7 +100,6 @@ static double highest(const needles *n, double length) {
 }
 
 static void table_row(sia_page *page, const needles *n, const sia_gathered *g) {
-    int trained = sia_gathered_at(g, train_len_of(n, g));
     bool ranked = learnt(n, g);
     sia_page_add(page, ranked ? "<tr><th scope=\"row\">" : "<tr class=\"muted\"><th scope=\"row\">");
     sia_page_escape(page, g->name);
@@ -104,10 +117,7 @@ static void table_row(sia_page *page, const needles *n, const sia_gathered *g) {
         sia_page_printf(page, "<i>%s</i></td>", best ? "\xe2\x98\x85" : "");
     }
     sia_page_printf(page, "<td class=\"n\">%d</td><td class=\"nowrap\">%s</td></tr>\n",
-                    g->count ? g->seeds[0] : 0,
-                    ranked        ? ""
-                    : trained < 0 ? "not measured at 1\xc3\x97"
-                                  : "not learnt at this budget");
+                    g->count ? g->seeds[0] : 0, remark(n, g));
 }
 
 static void table(sia_page *page, const needles *n) {
@@ -225,10 +235,9 @@ static void heat_maps(sia_report *r, const needles *n) {
     for (int i = 0; i < n->accuracy.count; i++) {
         const sia_gathered *g = &n->accuracy.groups[i];
         char title[SIA_LABEL + 40];
+        const char *why = remark(n, g);
         fill_cells(cells, n, g->name);
-        (void)snprintf(
-            title, sizeof title, "%s%s", g->name,
-            learnt(n, g) || sia_gathered_at(g, train_len_of(n, g)) < 0 ? "" : ": not learnt at this budget");
+        (void)snprintf(title, sizeof title, "%s%s%s", g->name, *why ? ": " : "", why);
         if (cells->rows && cells->columns) heat_map(&r->body, cells, title);
     }
     sia_page_add(&r->body, "</div>\n");

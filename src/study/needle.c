@@ -270,7 +270,6 @@ static sia_status fine_tune(state *s, sia_error *err) {
     if (!status && is_first(s)) status = sia_link_refuse(s->job->folder, u->name, err);
     status = sia_comm_agree(s->job->comm, status, err);
     if (!status) status = sia_train(&job, err);
-    if (status == SIA_NUMBER && err) (void)sia_fail(err, status, "%s: %s", u->name, err->text);
     sia_free(s->row);
     sia_free(s->mask);
     s->row = NULL;
@@ -326,44 +325,58 @@ static sia_needle_about about(const state *s, int64_t length) {
                               .first_accuracy = s->now->first_accuracy};
 }
 
-static sia_status put_lines(state *s, int64_t length, const sia_retrieval_result *result, sia_error *err) {
+static sia_status put_lines(state *s, int64_t length, const sia_needle_found *found, sia_error *err) {
     sia_needle_about a = about(s, length);
-    return is_first(s) ? sia_needle_lines_put(&s->lines, &a, result, err) : SIA_OK;
+    return is_first(s) ? sia_needle_lines_put(&s->lines, &a, found, err) : SIA_OK;
 }
 
 /* What rank 0 has of a length, on all ranks. */
-static sia_status find_lines(state *s, int64_t length, sia_retrieval_result *result, bool *found,
-                             sia_error *err) {
+static sia_status find_lines(state *s, int64_t length, sia_needle_found *found, sia_error *err) {
     sia_needle_about a = about(s, length);
-    *found = false;
-    sia_status status = is_first(s) ? sia_needle_lines_find(&s->lines, &a, result, found, err) : SIA_OK;
+    sia_status status = is_first(s) ? sia_needle_lines_find(&s->lines, &a, found, err) : SIA_OK;
     status = sia_comm_agree(s->job->comm, status, err);
-    if (!status) status = sia_comm_broadcast(s->job->comm, found, sizeof *found, 0, err);
-    return status ? status : sia_comm_broadcast(s->job->comm, result, sizeof *result, 0, err);
+    return status ? status : sia_comm_broadcast(s->job->comm, found, sizeof *found, 0, err);
 }
 
-/* Calls for every length in turn: with `model` NULL for those whose lines are there; tells how many are not. */
-static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *err) {
+/* What a length that has no lines gets: needles, or how fine-tuning or the model's logits left all bounds. */
+static sia_status find_out(state *s, sia_model *model, const sia_error *how, int64_t length,
+                           sia_needle_found *found, sia_error *err) {
+    sia_status status = model ? measure(s, model, length, &found->result, err) : SIA_NUMBER;
+    if (status != SIA_NUMBER) return status;
+    found->result = (sia_retrieval_result){0};
+    memcpy(found->diverged, model ? err->text : how->text, sizeof found->diverged);
+    return SIA_OK;
+}
+
+static int tell_length(const state *s, int64_t length, const sia_needle_found *found) {
+    bool diverged = *found->diverged;
+    return tell(s, (sia_needle_event){.kind = SIA_NEEDLE_MEASURED,
+                                      .length = length,
+                                      .result = diverged ? NULL : &found->result,
+                                      .diverged = diverged ? found->diverged : NULL,
+                                      .found = found->there,
+                                      .in_training_text =
+                                          !diverged && !found->there && text_of(s, length) == s->data.train});
+}
+
+typedef enum part { WHAT_IS_THERE, WHAT_IS_MISSING } part;
+
+/* Goes over the lengths that have their lines, or finds out what those get that have none: by the model or, where it has
+ * diverged and is NULL, by `how` it did. Tells how many had none. */
+static sia_status lengths(state *s, part which, sia_model *model, const sia_error *how, int *missing,
+                          sia_error *err) {
     *missing = 0;
     for (int i = 0; s->settings.multiples[i]; i++) {
         int64_t length = s->settings.multiples[i] * s->now->settings.model.train_len;
-        sia_retrieval_result result;
-        bool found = false;
-        sia_status status = find_lines(s, length, &result, &found, err);
+        sia_needle_found found = {0};
+        sia_status status = find_lines(s, length, &found, err);
         if (status) return status;
-        *missing += !found;
-        if (found != !model) continue;
-        if (!found) status = measure(s, model, length, &result, err);
-        if (status) return status;
-        remember(s->now, length, &result);
-        if (!found) status = put_lines(s, length, &result, err);
-        if (!status &&
-            tell(s, (sia_needle_event){.kind = SIA_NEEDLE_MEASURED,
-                                       .length = length,
-                                       .result = &result,
-                                       .found = found,
-                                       .in_training_text = !found && text_of(s, length) == s->data.train}))
-            status = stopped(err);
+        *missing += !found.there;
+        if (found.there != (which == WHAT_IS_THERE)) continue;
+        if (!found.there) status = find_out(s, model, how, length, &found, err);
+        if (!status && !*found.diverged) remember(s->now, length, &found.result);
+        if (!status && !found.there) status = put_lines(s, length, &found, err);
+        if (!status && tell_length(s, length, &found)) status = stopped(err);
         status = sia_comm_agree(s->job->comm, status, err);
         if (status) return status;
     }
@@ -383,7 +396,7 @@ static sia_status work_on(state *s, sia_error *err) {
     if (!status && tell(s, (sia_needle_event){.kind = SIA_NEEDLE_BEGUN})) status = stopped(err);
     status = sia_comm_agree(s->job->comm, status, err);
     int missing = 0;
-    if (!status) status = lengths(s, NULL, &missing, err);
+    if (!status) status = lengths(s, WHAT_IS_THERE, NULL, NULL, &missing, err);
     if (!status && missing) {
         sia_model *model = NULL;
         status = open_data(s, description, err);
@@ -391,10 +404,12 @@ static sia_status work_on(state *s, sia_error *err) {
         if (!status && is_first(s)) status = sia_needle_lines_name(&s->lines, u->name, u->path, err);
         status = sia_comm_agree(s->job->comm, status, err);
         if (!status) status = fine_tune(s, err);
+        sia_error how = *err;
+        bool diverged = status == SIA_NUMBER;
         if (!status)
             status = sia_comm_agree(s->job->comm,
                                     sia_model_load(&model, u->folder, s->job->threads, NULL, err), err);
-        if (!status) status = lengths(s, model, &missing, err);
+        if (!status || diverged) status = lengths(s, WHAT_IS_MISSING, model, &how, &missing, err);
         sia_model_destroy(model);
     }
     json_decref(description);

@@ -20,10 +20,12 @@
  *      "depth_to": 0.1, "count": 36, "right": 30}                                       ten for each length
  *     {"kind": "needle", "run": .., "scheme": "rope", "seed": 0, "length": 1024, "train_len": 256,
  *      "count": 300, "right": 37, "steps": 300, "learnt": true}                         after them
+ *     {"kind": "needle", "run": .., .., "count": null, "right": null, .., "diverged": ".."}     where it diverged
  *
  * "learnt" says whether at least half of the needles are found at the training length. Where not, the task
  * was not learnt at this budget, and what is found at longer ones says nothing about length; a study that
- * does not measure the training length has no such word. */
+ * does not measure the training length has no such word. A fine-tuning that diverges has that for its result at every
+ * length, and the other runs go on: it would diverge again. */
 #ifndef SIA_STUDY_NEEDLE_H
 #define SIA_STUDY_NEEDLE_H
 
@@ -73,7 +75,8 @@ typedef struct sia_needle_event {
     int64_t train_len, length;
     double done;
     const sia_train_event *training;
-    const sia_retrieval_result *result; /* MEASURED */
+    const sia_retrieval_result *result; /* MEASURED; NULL: diverged */
+    const char *diverged;               /* MEASURED: how, in a sentence; or NULL */
     bool found;                         /* MEASURED: the lines were there already */
     bool in_training_text;              /* MEASURED: no held-out text is long enough for the haystacks */
 } sia_needle_event;

@@ -3,6 +3,7 @@
  * The lines of a needle study: see needle_lines.h. */
 #include "study/needle_lines.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,8 +129,8 @@ static bool is_about(const json_t *line, const sia_needle_about *a) {
 }
 
 /* Takes a line; false for one that cannot be of this study. */
-static bool take_line(const json_t *line, const sia_needle_about *a, sia_retrieval_result *result,
-                      int *depths, int *sums) {
+static bool take_line(const json_t *line, const sia_needle_about *a, sia_needle_found *found, int *depths,
+                      int *sums) {
     int64_t count = json_integer_value(json_object_get(line, "count"));
     int64_t right = json_integer_value(json_object_get(line, "right"));
     bool depth = is_kind(line, "needle-depth"), sum = is_kind(line, "needle");
@@ -138,43 +139,49 @@ static bool take_line(const json_t *line, const sia_needle_about *a, sia_retriev
         (depth && *depths == SIA_DEPTHS))
         return false;
     if (sum) {
-        result->count = count;
-        result->right = right;
+        found->result.count = count;
+        found->result.right = right;
+        (void)snprintf(found->diverged, sizeof found->diverged, "%s", text_of(line, "diverged"));
         ++*sums;
         return true;
     }
-    result->depth_count[*depths] = count;
-    result->depth_right[(*depths)++] = right;
+    found->result.depth_count[*depths] = count;
+    found->result.depth_right[(*depths)++] = right;
     return true;
 }
 
-sia_status sia_needle_lines_find(const sia_needle_lines *lines, const sia_needle_about *about,
-                                 sia_retrieval_result *result, bool *found, sia_error *err) {
-    int depths = 0, sums = 0;
-    bool good = true;
-    *result = (sia_retrieval_result){0};
-    for (size_t i = 0; good && i < json_array_size(lines->list); i++) {
-        const json_t *line = json_array_get(lines->list, i);
-        if (is_about(line, about)) good = take_line(line, about, result, &depths, &sums);
-    }
+/* Ten depths and their sum; or one sentence, and no needles. */
+static bool is_whole(const sia_needle_found *found, int64_t needles, int depths, int sums) {
+    const sia_retrieval_result *r = &found->result;
     int64_t count = 0, right = 0;
     for (int i = 0; i < SIA_DEPTHS; i++) {
-        count += result->depth_count[i];
-        right += result->depth_right[i];
+        count += r->depth_count[i];
+        right += r->depth_right[i];
     }
-    *found = sums == 1;
-    if (good && depths == 0 && sums == 0) return SIA_OK;
-    if (good && depths == SIA_DEPTHS && sums == 1 && result->count == about->needles &&
-        count == result->count && right == result->right)
-        return SIA_OK;
+    bool diverged = *found->diverged;
+    return sums == 1 && depths == (diverged ? 0 : SIA_DEPTHS) && r->count == (diverged ? 0 : needles) &&
+           count == r->count && right == r->right;
+}
+
+sia_status sia_needle_lines_find(const sia_needle_lines *lines, const sia_needle_about *about,
+                                 sia_needle_found *found, sia_error *err) {
+    int depths = 0, sums = 0;
+    bool good = true;
+    *found = (sia_needle_found){0};
+    for (size_t i = 0; good && i < json_array_size(lines->list); i++) {
+        const json_t *line = json_array_get(lines->list, i);
+        if (is_about(line, about)) good = take_line(line, about, found, &depths, &sums);
+    }
+    found->there = sums == 1;
+    if (good && ((depths == 0 && sums == 0) || is_whole(found, about->needles, depths, sums))) return SIA_OK;
     return sia_fail(err, SIA_FORMAT,
                     "%s: the lines of '%s' at %lld are not whole, or of another model: without them it is "
                     "measured again",
                     lines->path, about->run, (long long)about->length);
 }
 
-sia_status sia_needle_lines_put(sia_needle_lines *lines, const sia_needle_about *a,
-                                const sia_retrieval_result *r, sia_error *err) {
+static sia_status put_depths(sia_needle_lines *lines, const sia_needle_about *a,
+                             const sia_retrieval_result *r, sia_error *err) {
     sia_status status = SIA_OK;
     for (int i = 0; !status && i < SIA_DEPTHS; i++)
         status = add(lines,
@@ -184,12 +191,23 @@ sia_status sia_needle_lines_put(sia_needle_lines *lines, const sia_needle_about 
                                (double)(i + 1) / SIA_DEPTHS, "count", (json_int_t)r->depth_count[i], "right",
                                (json_int_t)r->depth_right[i]),
                      err);
+    return status;
+}
+
+sia_status sia_needle_lines_put(sia_needle_lines *lines, const sia_needle_about *a,
+                                const sia_needle_found *found, sia_error *err) {
+    bool diverged = *found->diverged;
+    sia_status status = diverged ? SIA_OK : put_depths(lines, a, &found->result, err);
     if (status) return status;
-    json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", "needle", "run", a->run, "scheme", a->scheme,
-        "seed", (json_int_t)a->seed, "length", (json_int_t)a->length, "train_len", (json_int_t)a->train_len,
-        "count", (json_int_t)r->count, "right", (json_int_t)r->right, "steps", (json_int_t)a->steps);
-    if (a->first_accuracy >= 0)
+    json_t *line = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:I}", "kind", "needle", "run", a->run,
+                             "scheme", a->scheme, "seed", (json_int_t)a->seed, "length",
+                             (json_int_t)a->length, "train_len", (json_int_t)a->train_len, "count",
+                             diverged ? json_null() : json_integer((json_int_t)found->result.count), "right",
+                             diverged ? json_null() : json_integer((json_int_t)found->result.right), "steps",
+                             (json_int_t)a->steps);
+    if (diverged)
+        sia_json_set(&line, "diverged", sia_json_text(found->diverged));
+    else if (a->first_accuracy >= 0)
         sia_json_set(&line, "learnt", json_boolean(a->first_accuracy >= SIA_NEEDLE_LEARNT));
     status = add(lines, line, err);
     return status ? status : write_file(lines, err);

@@ -6,8 +6,8 @@
  *     sia_needle_lines lines;
  *     status = sia_needle_lines_begin(&lines, "needle", header, resume, err);
  *     if (!status) status = sia_needle_lines_name(&lines, "si", "/runs/si", err);
- *     if (!status) status = sia_needle_lines_find(&lines, &about, &result, &found, err);
- *     if (!status && !found) ... status = sia_needle_lines_put(&lines, &about, &result, err);
+ *     if (!status) status = sia_needle_lines_find(&lines, &about, &found, err);
+ *     if (!status && !found.there) ... status = sia_needle_lines_put(&lines, &about, &found, err);
  *     sia_needle_lines_free(&lines);
  *
  * Rank 0's alone. */
@@ -33,6 +33,13 @@ typedef struct sia_needle_about {
     double first_accuracy; /* at the training length; negative: not measured */
 } sia_needle_about;
 
+/* What came of it: needles, or a fine-tuning that left all bounds. */
+typedef struct sia_needle_found {
+    bool there; /* the file has it */
+    sia_retrieval_result result;
+    char diverged[sizeof(((sia_error *)0)->text)]; /* how, in a sentence; "" where it did not */
+} sia_needle_found;
+
 /* What the file has, or the study's line (`header`, which is taken) where it has nothing yet; that is written with the
  * first run's name: until then there is nothing to go on with. To be freed also after a failure. */
 sia_status sia_needle_lines_begin(sia_needle_lines *lines, const char *folder, json_t *header, bool resume,
@@ -45,8 +52,8 @@ sia_status sia_needle_lines_check_name(const sia_needle_lines *lines, const char
 sia_status sia_needle_lines_name(sia_needle_lines *lines, const char *name, const char *path, sia_error *err);
 
 sia_status sia_needle_lines_find(const sia_needle_lines *lines, const sia_needle_about *about,
-                                 sia_retrieval_result *result, bool *found, sia_error *err);
+                                 sia_needle_found *found, sia_error *err);
 sia_status sia_needle_lines_put(sia_needle_lines *lines, const sia_needle_about *about,
-                                const sia_retrieval_result *result, sia_error *err);
+                                const sia_needle_found *found, sia_error *err);
 
 #endif

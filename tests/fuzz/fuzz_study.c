@@ -209,7 +209,7 @@ static int look_at_needle(void *context, const sia_needle_event *e) {
     (void)context;
     const sia_retrieval_result *r = e->result;
     if (e->kind == SIA_NEEDLE_TRAINING || e->kind == SIA_NEEDLE_READING) abort();
-    if (e->kind != SIA_NEEDLE_MEASURED) return 0;
+    if (e->kind != SIA_NEEDLE_MEASURED || e->diverged) return 0;
     if (!e->found || r->count != SAMPLES * NEEDLES || r->right < 0 || r->right > r->count) abort();
     int64_t count = 0, right = 0;
     for (int i = 0; i < SIA_DEPTHS; i++) {

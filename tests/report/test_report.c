@@ -309,14 +309,17 @@ static void needles(void **state) {
         "{\"kind\":\"needle\",\"scheme\":\"rope\",\"seed\":0,\"length\":400,\"count\":10,\"right\":1}\n"
         "{\"kind\":\"needle\",\"scheme\":\"alibi\",\"seed\":0,\"length\":100,\"count\":10,\"right\":4}\n"
         "{\"kind\":\"needle\",\"scheme\":\"alibi\",\"seed\":0,\"length\":400,\"count\":10,\"right\":3}\n"
-        "{\"kind\":\"needle\",\"scheme\":\"nope\",\"seed\":0,\"length\":400,\"count\":0,\"right\":0}\n");
+        "{\"kind\":\"needle\",\"scheme\":\"nope\",\"seed\":0,\"length\":400,\"count\":0,\"right\":0}\n"
+        "{\"kind\":\"needle\",\"scheme\":\"prope\",\"seed\":0,\"length\":100,\"count\":null,"
+        "\"right\":null,\"diverged\":\"step 2\"}\n");
     char *page = page_of(path);
-    says(page, "Needles: 1 of 3 schemes learnt the task; at 400 tokens (4\xc3\x97) rope finds the most of "
+    says(page, "Needles: 1 of 4 schemes learnt the task; at 400 tokens (4\xc3\x97) rope finds the most of "
                "them, 10.0 % (one "
                "seed: no claim)");
     says(page, "<tr class=\"muted\"><th scope=\"row\">alibi</th>");
     says(page, "not learnt at this budget");
     says(page, "not measured at 1\xc3\x97");
+    says(page, "<td class=\"nowrap\">diverged</td>");
     says(page, "No line tells the training length");
     free(page);
 }

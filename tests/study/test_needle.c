@@ -34,7 +34,7 @@ static void pretrain(const char *path, const sia_settings *settings) {
 
 /* Asks to stop once it has been called so often, and goes on asking. */
 typedef struct counter {
-    int calls, stop_at, measured, found;
+    int calls, stop_at, measured, found, diverged;
     int kinds[SIA_NEEDLE_FINISHED + 1];
 } counter;
 
@@ -43,6 +43,10 @@ static int count(void *context, const sia_needle_event *e) {
     c->kinds[e->kind]++;
     c->measured += e->kind == SIA_NEEDLE_MEASURED && !e->found;
     c->found += e->kind == SIA_NEEDLE_MEASURED && e->found;
+    if (e->kind == SIA_NEEDLE_MEASURED) {
+        assert_true(!e->result == !!e->diverged);
+        c->diverged += !!e->diverged;
+    }
     return ++c->calls >= c->stop_at && c->stop_at > 0;
 }
 
@@ -157,6 +161,42 @@ static void a_stopped_study_goes_on(void **state) {
     }
     check_lines(want);
     free(want);
+}
+
+/* A fine-tuning that diverges has that for its result at each length, and is not tried again; the next run goes on. */
+static void one_that_diverges(void **state) {
+    (void)state;
+    sia_needle_source runs[] = {{in_scratch("wild"), NULL}, {in_scratch("calm"), NULL}};
+    sia_settings wild = small_settings("rope"), calm = small_settings("rope");
+    wild.training.steps = 1; /* in which it does not yet diverge */
+    wild.training.unembedding_rate = 1000;
+    pretrain(runs[0].path, &wild);
+    pretrain(runs[1].path, &calm);
+    counter first = {.stop_at = -1}, second = {0};
+    OK(study(in_scratch("one-wild"), runs, 2, 1, &first));
+    assert_int_equal(first.measured, 4);
+    assert_int_equal(first.diverged, 2);
+    char *text = lines_of(in_scratch("one-wild"));
+    int sentences = 0, sums = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        json_t *json = json_loads(line, 0, NULL);
+        const char *how = json_string_value(json_object_get(json, "diverged"));
+        if (is(json, "run", "wild")) {
+            assert_true(is(json, "kind", "needle") && how && strstr(how, "step "));
+            assert_true(json_is_null(json_object_get(json, "count")));
+            assert_null(json_object_get(json, "learnt"));
+            sentences++;
+        }
+        sums += is(json, "run", "calm") && is(json, "kind", "needle") && !how && number(json, "count") == 5;
+        json_decref(json);
+    }
+    free(text);
+    assert_int_equal(sentences, 2);
+    assert_int_equal(sums, 2);
+    OK(study(in_scratch("one-wild"), runs, 2, 1, &second));
+    assert_int_equal(second.found, 4);
+    assert_int_equal(second.diverged, 2);
+    assert_int_equal(second.kinds[SIA_NEEDLE_TRAINING] + second.kinds[SIA_NEEDLE_READING], 0);
 }
 
 /* A haystack as the study makes it, read by the model under a scheme that knows the length. */
@@ -349,9 +389,8 @@ static void other_settings_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_study_goes_on),
-        cmocka_unit_test(schemes_that_know_the_length),
-        cmocka_unit_test(names_of_any_bytes),
+        cmocka_unit_test(a_stopped_study_goes_on),      cmocka_unit_test(one_that_diverges),
+        cmocka_unit_test(schemes_that_know_the_length), cmocka_unit_test(names_of_any_bytes),
         cmocka_unit_test(other_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_create, scratch_destroy);

@@ -51,6 +51,16 @@ static const command_case cases[] = {
     {"$SIA needle si --out x --lengths 4x,1x --steps 3", 2, "1x after 4x: want them rising"},
     {"$SIA needle si --out x --samples 0", 2, "--samples 0"},
     {"$SIA needle si --out x --steps 3 --warmup 4", 2, "warm"},
+    /* A fine-tuning that diverges has that for its result; the same command does not try it again. */
+    {"$SIA needle si alibi --out d --unembedding-rate 1000 " QUICK " 2>&1 >/dev/null", 0,
+     "alibi diverged: step "},
+    {"rm -r d/si d/alibi; $SIA needle si alibi --out d --resume --quiet --unembedding-rate 1000 " QUICK, 0,
+     "alibi                 0       -       -   diverged\n"},
+    {"$SIA needle si --out d --resume --json --unembedding-rate 1000 " QUICK " 2>&1", 0,
+     "\"count\": null, \"right\": null, \"diverged\": \"step "},
+    {"sed 's/\"count\":null/\"count\":3/' d/needle.jsonl >wrong/needle.jsonl && "
+     "$SIA needle si alibi --out wrong --resume --unembedding-rate 1000 " QUICK,
+     1, "are not whole"},
     /* A study from someone else does not make us write elsewhere; what a person names may be a link. */
     {"mkdir -p theirs victim && printf 'sia 1' >theirs/lock && ln -s ../victim theirs/si && $SIA needle si "
      "--out theirs "
