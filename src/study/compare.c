@@ -122,21 +122,6 @@ static sia_status open_new(study *s, const char *path, sia_error *err) {
     return status;
 }
 
-static int64_t longest_of(const sia_settings *s) {
-    int64_t most = sia_multiples_longest(s->training.multiples);
-    return (most ? most : 1) * s->model.train_len;
-}
-
-/* The windows of a part: those of the longest, so that all are judged by the same tokens, where its own lengths divide
- * them. */
-static int64_t windows_length(const study *s, const sia_settings *part) {
-    int64_t longest = 0;
-    for (int64_t i = 0; i < s->plan.count; i++) at_least(&longest, longest_of(&s->plan.parts[i].settings));
-    for (int i = 0; part->training.multiples[i]; i++)
-        if (longest % (part->training.multiples[i] * part->model.train_len) != 0) return longest_of(part);
-    return longest;
-}
-
 /* Every part follows the text, and the text has windows for each: known before the first is trained. */
 static sia_status fit_parts(study *s, sia_error *err) {
     sia_status status = SIA_OK;
@@ -149,8 +134,8 @@ static sia_status fit_parts(study *s, sia_error *err) {
         status = sia_train_fit_vocabulary(settings, s->job->source, s->data.train, err);
         sia_windows *windows = NULL;
         if (!status && s->plan.parts[i].seed == 0) /* other seeds have the same */
-            status = sia_windows_make(&windows, s->data.val, windows_length(s, settings),
-                                      settings->training.eval_windows, settings->training.join, err);
+            status = sia_windows_make(&windows, s->data.val, s->plan.longest, settings->training.eval_windows,
+                                      settings->training.join, err);
         sia_windows_destroy(windows);
     }
     return status;
@@ -276,7 +261,7 @@ static sia_status evaluate_lengths(worker *w, sia_model *m, const char *scheme, 
                             .progress = evaluation_progress,
                             .progress_context = w,
                             .by_position =
-                                multiples[i] * train_len == longest_of(&w->p->settings) ? by_position : NULL};
+                                multiples[i] * train_len == sia_part_longest(w->p) ? by_position : NULL};
         sia_status status = sia_validate(m, &v, &result, err);
         if (status) return status;
         r->losses[i] = result.loss;
@@ -297,7 +282,7 @@ static bool tell_finished(worker *w, const char *scheme) {
 static sia_status evaluate(worker *w, const char *folder, const char *scheme, const sia_windows *windows,
                            int64_t longest, double seconds, sia_error *err) {
     sia_compare_result r = sia_result_of(w->p, scheme);
-    int64_t own = longest_of(&w->p->settings); /* the windows may be longer */
+    int64_t own = sia_part_longest(w->p); /* the windows may be longer */
     double *by_position = sia_alloc((size_t)own, sizeof *by_position);
     sia_model *m = NULL;
     sia_status status =
@@ -409,7 +394,7 @@ static sia_status run_part(worker *w, const char *folder, sia_error *err) {
     if (status == SIA_NUMBER) return put_divergences(w, &how, err);
     if (status) return status;
     sia_windows *windows;
-    int64_t longest = windows_length(w->s, settings);
+    int64_t longest = w->s->plan.longest;
     status = sia_windows_make(&windows, w->s->data.val, longest, settings->training.eval_windows,
                               settings->training.join, err);
     if (status) return status;

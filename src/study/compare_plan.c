@@ -111,6 +111,25 @@ static sia_status check_sweep(const sia_compare_job *job, sia_error *err) {
     return SIA_OK;
 }
 
+int64_t sia_part_longest(const sia_part *p) {
+    int64_t most = sia_multiples_longest(p->settings.training.multiples);
+    return (most ? most : 1) * p->settings.model.train_len;
+}
+
+static sia_status find_longest(sia_plan *plan, sia_error *err) {
+    for (int64_t i = 0; i < plan->count; i++)
+        if (sia_part_longest(&plan->parts[i]) > plan->longest)
+            plan->longest = sia_part_longest(&plan->parts[i]);
+    for (int64_t i = 0; i < plan->count; i++)
+        if (plan->longest % sia_part_longest(&plan->parts[i]))
+            return sia_fail(err, SIA_ARGUMENT,
+                            "%s: its longest length, %lld, does not divide that of the sweep, %lld; all are "
+                            "judged by the same tokens, so each must",
+                            plan->parts[i].variant, (long long)sia_part_longest(&plan->parts[i]),
+                            (long long)plan->longest);
+    return SIA_OK;
+}
+
 /* Seeds outermost: after the first round every scheme has a result. */
 sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *err) {
     *plan = (sia_plan){0};
@@ -125,5 +144,5 @@ sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *
         for (int variant = 0; variant < variants; variant++)
             for (int i = 0; !status && i < job->scheme_count; i++)
                 status = plan_one(plan, job, job->schemes[i], variant, (uint64_t)seed, err);
-    return status;
+    return status ? status : find_longest(plan, err);
 }

@@ -24,7 +24,12 @@ typedef struct sia_part {
 typedef struct sia_plan {
     sia_part *parts;
     int64_t count;
+    int64_t
+        longest; /* of all parts, and a multiple of each one's: all are judged by windows of it, the same tokens */
 } sia_plan;
+
+/* The longest length that a part is evaluated at. */
+int64_t sia_part_longest(const sia_part *p);
 
 sia_status sia_plan_make(sia_plan *plan, const sia_compare_job *job, sia_error *err);
 

@@ -460,6 +460,13 @@ static void command_lines(void **state) {
          "'\"loss\":{\"16\":null}' v/compare.jsonl",
          0, "1\n2\n"},
         {"tail -n 1 u/runs/rope-steps=400-seed0/metrics.jsonl | grep -c '\"epoch\":0\\.[0-9]'", 0, "1\n"},
+        {"$SIA compare --out w --quiet --schemes rope --sweep train-len=16,24,32 --layers 1 --width 16 "
+         "--heads 2 "
+         "--vocabulary 300 --batch 1 --steps 1 --lengths 1x,4x",
+         2,
+         "train_len=24: its longest length, 96, does not divide that of the sweep, 128; all are judged by "
+         "the "
+         "same tokens, so each must"},
         /* Larger values later would have other windows, or text that was made for fewer steps; a seed more has not. */
         {"$SIA compare --out t --quiet --schemes rope --sweep train-len=16,2048 --layers 1 --width 16 "
          "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
