@@ -37,7 +37,7 @@ void sia_processor_set(sia_processor processor) { atomic_store(&found, processor
 int sia_read_ahead(void) { return sia_processor_get() == SIA_PROCESSOR_INTEL ? 4096 : 0; }
 
 /* Zen 3 reads a quarter faster in two places than in one, and another twentieth in four; elsewhere two are best (on Zen 4
- * four are slower), and int8 is bound by its instructions. The sums of four rows leave no registers for a second
+ * four are slower, of every type), and int8 is bound by its instructions. The sums of four rows leave no registers for a second
  * block: on Zen 3 it helps to ask, then. */
 sia_reading sia_reading_of_cache(sia_type type, int64_t rows) {
     bool few = rows < 4, bytes = type == SIA_I8;
