@@ -87,15 +87,17 @@ static sia_status open_old(study *s, const char *path, sia_error *err) {
     sia_status status = sia_json_read(&json, path, STUDY_MOST, err);
     if (!status && !(budget = budget_json(s, json_object_get(json, "data"))))
         status = sia_fail_memory(err, 4096, "study.json");
-    int64_t was = json_integer_value(json_object_get(json_object_get(json, "budget"), "sweep_largest"));
-    if (!status && was != json_integer_value(json_object_get(budget, "sweep_largest")))
+    const json_t *before = json_object_get(json, "budget");
+    bool same_sweep = json_equal(json_object_get(before, "sweep"), json_object_get(budget, "sweep"));
+    int64_t was = json_integer_value(json_object_get(before, "sweep_largest"));
+    if (!status && same_sweep && was != json_integer_value(json_object_get(budget, "sweep_largest")))
         status = sia_fail(err, SIA_ARGUMENT,
                           "%s: holds a sweep of %s up to %lld: want that value among those here, and none "
                           "above it; or name another folder",
                           s->job->folder, s->job->sweep, (long long)was);
-    if (!status && !json_equal(json_object_get(json, "budget"), budget))
+    if (!status && !json_equal(before, budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
-                          sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
+                          sia_json_difference(before, budget, (char[160]){0}));
     if (!status) status = sia_train_data_same(json_object_get(json, "data"), s->job->source, err);
     if (!status)
         status = sia_train_data_open(&s->data, json_object_get(json, "data"),
