@@ -344,6 +344,8 @@ static int run_ranks(const cli_args *args, const bench *b) {
 static int run_bench(const cli_args *args, bench *b) {
     sia_error err;
     int most = 1;
+    if (cli_given(args, "len") && cli_given(args, "train-len"))
+        return cli_usage(args, "want --len or --train-len, which are the same, not both");
     b->rounds = (int)cli_int(args, "rounds");
     int code =
         cli_word_list(args, "preset", b->preset_room, sizeof b->preset_room, b->presets, &b->preset_count);
