@@ -21,6 +21,7 @@
 #include "model/validation.h"
 #include "study/compare_lines.h"
 #include "study/compare_plan.h"
+#include "train/contents.h"
 #include "train/model_file.h"
 
 enum { STUDY_MOST = 1 << 20 };

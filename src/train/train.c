@@ -22,6 +22,7 @@
 #include "base/path.h"
 #include "data/windows.h"
 #include "model/validation.h"
+#include "train/contents.h"
 #include "train/gather.h"
 #include "train/model_file.h"
 
