@@ -47,7 +47,8 @@ static sia_status sweep_set(sia_settings *settings, const char *name, double val
     if (field->kind != SIA_FIELD_REAL && value != floor(value))
         return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want whole numbers", name, value);
     if (!(value >= field->min && value <= field->max))
-        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want %g to %g", name, value, field->min, field->max);
+        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%.10g: want %.10g to %.10g", name, value, field->min,
+                        field->max);
     sia_field_set(at, field, value);
     return SIA_OK;
 }

@@ -298,7 +298,7 @@ static void wrong_uses(void **state) {
     sia_model_config narrow = config;
     narrow.width = INT_MIN; /* of which four times is no int: not before it is looked at */
     narrow.heads = 2;
-    REFUSED(sia_model_create(&none, &narrow, 1, &err), "width -2.14748e+09: want 8 to 65536");
+    REFUSED(sia_model_create(&none, &narrow, 1, &err), "width -2147483648: want 8 to 65536");
     assert_null(none);
     REFUSED(sia_model_preset(NULL, &config, &err), "model: want a preset and a place for it, got NULL");
     config.init = (sia_init)7;
