@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "position/scheme.h"
 #include "study/needle_lines.h"
+#include "text/tokenizer.h"
 #include "train/model_file.h"
 #include "train/run.h"
 
@@ -56,8 +57,6 @@ const sia_needle_settings sia_needle_usual = {
     .digits = SIA_DIGITS_USUAL,
     .multiples = {1, 4, 16},
 };
-
-enum { TOKENIZER_MOST = 1 << 30 };
 
 /* A run of the study while it is at work on it. */
 typedef struct subject {
@@ -137,7 +136,7 @@ static sia_status open_data(state *s, json_t *description, sia_error *err) {
     sia_status status = home ? SIA_OK : sia_fail_file(err, s->now->path);
     if (!status) {
         path = sia_path_join(home, "tokenizer.json");
-        status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)
+        status = path ? sia_file_read(path, SIA_TOKENIZER_FILE_MAX, &text, &bytes, err)
                       : sia_fail_memory(err, strlen(home), "path");
     }
     if (!status) status = absolute(description, home, err);
@@ -342,7 +341,8 @@ static sia_status find_lines(state *s, int64_t length, sia_retrieval_result *res
     return status ? status : sia_comm_broadcast(s->job->comm, result, sizeof *result, 0, err);
 }
 
-/* Calls for every length in turn: with `model` NULL for those whose lines are there; tells how many are not. */
+/* Goes through the lengths. Without a model it tells those whose lines are there, with one it measures the others.
+ * *missing: how many had no lines. */
 static sia_status lengths(state *s, sia_model *model, int *missing, sia_error *err) {
     *missing = 0;
     for (int i = 0; s->settings.multiples[i]; i++) {
