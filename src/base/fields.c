@@ -8,6 +8,9 @@
 #include "base/error.h"
 #include "base/json.h"
 
+/* A value outside its range. Ten digits, so that what is one above a limit does not look like it. */
+#define OUTSIDE "%s %.10g: want %.10g to %.10g"
+
 const sia_field *sia_field_find(const sia_field *fields, const char *name) {
     for (; fields->name; fields++)
         if (!strcmp(fields->name, name)) return fields;
@@ -96,8 +99,7 @@ sia_status sia_fields_check(const void *settings, const sia_field *fields, sia_e
         if (in_range(fields, value)) continue;
         if (fields->kind == SIA_FIELD_CHOICE)
             return sia_fail(err, SIA_ARGUMENT, "%s: want one of: %s", fields->name, fields->choices);
-        return sia_fail(err, SIA_ARGUMENT, "%s %g: want %g to %g", fields->name, value, fields->min,
-                        fields->max);
+        return sia_fail(err, SIA_ARGUMENT, OUTSIDE, fields->name, value, fields->min, fields->max);
     }
     return SIA_OK;
 }
@@ -145,8 +147,7 @@ sia_status sia_field_read(void *settings, const sia_field *field, const json_t *
         return sia_fail(err, SIA_FORMAT, "%s: %s is not a %snumber", name, field->name,
                         whole ? "whole " : "");
     if (!in_range(field, number))
-        return sia_fail(err, SIA_FORMAT, "%s: %s %g: want %g to %g", name, field->name, number, field->min,
-                        field->max);
+        return sia_fail(err, SIA_FORMAT, "%s: " OUTSIDE, name, field->name, number, field->min, field->max);
     sia_field_set(settings, field, number);
     return SIA_OK;
 }

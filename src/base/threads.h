@@ -44,9 +44,9 @@ int64_t sia_group_rooms(int threads, int64_t groups);
 void sia_parallel_groups(int threads, int64_t groups, int64_t tasks, sia_task_group *state,
                          sia_group_task *run, void *context);
 
-/* Locks for what all threads of a program share, each held for a short time by code that calls nothing of the caller's. Who
- * forks takes them all: a child has that thread alone, and finds them free and what they guard whole. Nobody takes one
- * while he holds another. */
+/* Locks for what all threads of a program share, each held for a short time by code that calls nothing of the caller's.
+ * A fork takes them all: the child has the forking thread alone, and finds them free and what they guard whole. No
+ * thread takes one while it holds another. */
 typedef enum sia_lock {
     SIA_LOCK_ENCODERS, /* of tokenizers, that no call uses now */
     SIA_LOCK_CLASSES,  /* of characters, while they are learnt */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * OpenBLAS, which `sia bench attention` is compared with and `sia --version` names; nothing else uses it. It is loaded when it is asked for: where it is not
- * installed all else works, and what it does when it is loaded (it starts threads, each with 128 MB of addresses) nobody else pays. */
+ * OpenBLAS, which `sia bench attention` compares with and `sia --version` names; nothing else uses it. It is loaded on
+ * demand: without it everything else works, and only who asks for it pays for what loading does (it starts threads, each
+ * with 128 MB of addresses). */
 #ifndef SIA_CLI_BLAS_H
 #define SIA_CLI_BLAS_H
 

@@ -282,6 +282,9 @@ static int run(const cli_args *args) {
     sia_error err;
     sia_map map = {.bytes = ""};
     if (count > 1) return cli_usage(args, "want one file at most");
+    if (count && cli_given(args, "megabytes"))
+        return cli_usage(args, "%s: --megabytes is for text that is made up: want one or the other",
+                         paths[0]);
     bench *b = calloc(1, sizeof *b);
     if (!b) return cli_fail_memory(sizeof *b, "bench");
     b->threads = (int)cli_int(args, "threads") ? (int)cli_int(args, "threads") : sia_threads_available();

@@ -294,38 +294,40 @@ static sia_status preset_settings(const char *name, sia_settings *s, sia_error *
     return status;
 }
 
-static int make_problems(const cli_args *args, bench *b) {
+/* A preset as the options change it; returns CLI_DONE or an exit code. */
+static int read_settings(const cli_args *args, const char *preset, sia_settings *settings) {
     sia_error err;
-    sia_status status = SIA_OK;
+    sia_settings base;
+    if (preset_settings(preset, &base, &err)) return cli_fail(&err);
+    if (cli_given(args, "len")) base.model.train_len = cli_int(args, "len");
+    return cli_settings(args, &base, settings);
+}
+
+static int make_problems(const cli_args *args, bench *b) {
     b->problems = calloc((size_t)b->preset_count * (size_t)b->thread_count + 1, sizeof *b->problems);
-    if (!b->problems) status = sia_fail_memory(&err, sizeof *b->problems, "bench");
-    for (int i = 0; i < b->preset_count && !status; i++) {
-        sia_settings base, settings;
-        status = preset_settings(b->presets[i], &base, &err);
-        if (status) break;
-        if (cli_given(args, "len")) base.model.train_len = cli_int(args, "len");
-        int code = cli_settings(args, &base, &settings);
+    if (!b->problems) return cli_fail_memory(sizeof *b->problems, "bench");
+    for (int i = 0; i < b->preset_count; i++) {
+        sia_error err;
+        sia_settings settings;
+        int code = read_settings(args, b->presets[i], &settings);
         if (code) return code;
-        for (int j = 0; j < b->thread_count && !status; j++) {
+        for (int j = 0; j < b->thread_count; j++) {
             problem *p = &b->problems[b->problem_count++];
             p->preset = b->presets[i];
             p->set = settings;
             p->threads = (int)b->threads[j];
-            status = problem_create(p, &err);
+            if (problem_create(p, &err)) return cli_fail(&err);
         }
     }
-    return status ? cli_fail(&err) : CLI_DONE;
+    return CLI_DONE;
 }
 
 /* Under mpirun: each preset on all ranks, each rank with the first of the numbers of threads. */
 static int run_ranks(const cli_args *args, const bench *b) {
     int code = CLI_DONE;
     for (int i = 0; i < b->preset_count && !code; i++) {
-        sia_error err;
-        sia_settings base, settings;
-        if (preset_settings(b->presets[i], &base, &err)) return cli_fail(&err);
-        if (cli_given(args, "len")) base.model.train_len = cli_int(args, "len");
-        code = cli_settings(args, &base, &settings);
+        sia_settings settings;
+        code = read_settings(args, b->presets[i], &settings);
         if (!code)
             code = cli_bench_on_ranks(&(cli_bench_ranks){.preset = b->presets[i],
                                                          .settings = &settings,
@@ -342,6 +344,8 @@ static int run_ranks(const cli_args *args, const bench *b) {
 static int run_bench(const cli_args *args, bench *b) {
     sia_error err;
     int most = 1;
+    if (cli_given(args, "len") && cli_given(args, "train-len"))
+        return cli_usage(args, "want --len or --train-len, which are the same, not both");
     b->rounds = (int)cli_int(args, "rounds");
     int code =
         cli_word_list(args, "preset", b->preset_room, sizeof b->preset_room, b->presets, &b->preset_count);

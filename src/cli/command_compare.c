@@ -253,26 +253,30 @@ static int finish(const cli_args *args, table *t, const char *out) {
     return CLI_DONE;
 }
 
+/* What can be told from the names alone: rather now than after all is trained. */
+static int check_names(const cli_args *args, const char **out) {
+    sia_error err;
+    bool there;
+    int code = cli_study_folder(args, out);
+    if (code) return code;
+    if (sia_folder_there(*out, &there, &err) || (there && sia_report_refuse(*out, &err)))
+        return cli_fail(&err);
+    if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
+    code = cli_refuse_runs(args);
+    return code ? code : refuse_schemes(args);
+}
+
 static int run(const cli_args *args) {
-    const char *out = cli_text(args, "out");
+    const char *out, *schemes[CLI_MAX_LIST];
     char room[1024], sweep[48], command[1024];
-    const char *schemes[CLI_MAX_LIST];
     sia_settings settings;
     sia_error err;
-    if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
-    bool holds_run;
-    if (sia_folder_look(out, "config.json", &holds_run, &err)) return cli_fail(&err);
-    if (holds_run) return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
-    bool there; /* rather now than after all is trained */
-    if (sia_folder_there(out, &there, &err) || (there && sia_report_refuse(out, &err))) return cli_fail(&err);
-    if (cli_given(args, "val") && cli_given(args, "val-fraction")) return cli_usage(args, CLI_TWO_VALS);
-    int refused = cli_refuse_runs(args);
-    if (!refused) refused = refuse_schemes(args);
-    if (refused) return refused;
+    int code = check_names(args, &out);
+    if (code) return code;
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();
     cli_catch_stop();
-    int code = cli_settings(args, NULL, &settings);
+    code = cli_settings(args, NULL, &settings);
     sia_compare_job job = {
         .folder = out, .settings = &settings, .schemes = schemes, .seeds = cli_int(args, "seeds")};
     if (!code) code = parse_schemes(args, room, sizeof room, schemes, &job.scheme_count);

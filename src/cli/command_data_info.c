@@ -406,6 +406,8 @@ static sia_status show_path(shown *s, const char *path, const sia_tokenizer *tok
     kind k;
     sia_status status = kind_of(path, &k, err);
     if (status) return status;
+    if (k == KIND_TEXT && tokenizer)
+        return sia_fail(err, SIA_ARGUMENT, "%s: is text: --tokenizer is for shards", path);
     if (k == KIND_TEXT) return show_text_file(s, path, err);
     if (k == KIND_FOLDER) return show_folder(s, path, tokenizer, err);
     start(s, path);
@@ -417,6 +419,8 @@ static int run(const cli_args *args) {
     char **operands;
     int count = cli_operands(args, &operands);
     if (count < 1) return cli_usage(args, "want a shard, a folder, a pattern or a text");
+    if (cli_given(args, "symbols") && !cli_flag(args, "statistics"))
+        return cli_usage(args, "--symbols: only with --statistics");
     sia_error err;
     sia_tokenizer *tokenizer = NULL;
     if (cli_given(args, "tokenizer") && sia_tokenizer_open(&tokenizer, cli_text(args, "tokenizer"), &err))

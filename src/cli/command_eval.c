@@ -21,6 +21,7 @@
 #include "eval/loss.h"
 #include "eval/text.h"
 #include "model/session.h"
+#include "train/contents.h"
 #include "train/run.h"
 
 typedef struct job {

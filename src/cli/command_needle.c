@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/folder.h"
 #include "base/json.h"
 #include "base/threads.h"
 #include "cli/machine.h"
@@ -150,14 +149,11 @@ static int hook(void *context, const sia_needle_event *e) {
 }
 
 static int run(const cli_args *args) {
-    const char *out = cli_text(args, "out");
+    const char *out;
     char **paths, command[1024];
     sia_error err;
-    int count = cli_operands(args, &paths);
-    if (!out) return cli_usage(args, "want --out FOLDER, the folder of the study");
-    bool holds_run;
-    if (sia_folder_look(out, "config.json", &holds_run, &err)) return cli_fail(&err);
-    if (holds_run) return cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", out);
+    int count = cli_operands(args, &paths), code = cli_study_folder(args, &out);
+    if (code) return code;
     if (count < 1) return cli_usage(args, "want RUNS, folders that 'sia train' made");
     bool quiet = cli_flag(args, "quiet") || !cli_first_rank();
     if (quiet) cli_progress_silence();

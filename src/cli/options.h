@@ -30,8 +30,8 @@ typedef enum cli_kind {
 typedef struct cli_option {
     const char *name; /* without the two dashes */
     cli_kind kind;
-    /* What --help calls its value; NULL for a flag, or "[word]" that may follow it. "a|b|c": one of these words, checked when parsing. What
-     * completion makes of PATH, FOLDER, SCHEME, LIST: cli/describe.h. */
+    /* What --help calls its value; for a flag NULL, or "[word]" that may follow it. "a|b|c": one of these words, checked
+     * when parsing. What completion makes of PATH, FOLDER, SCHEME, LIST: cli/describe.h. */
     const char *argument;
     const char *fallback; /* the default, as one would type it; NULL: not given */
     const char *help;

@@ -20,8 +20,12 @@ static void print_contexts(FILE *to, const sia_probe *p) {
     fputc('\n', to);
     for (int i = 0; i < p->context_count; i++) {
         const sia_probe_context *c = &p->contexts[i];
-        fprintf(to, "%7lld %5.2f +-%.2f  %8.3f %6.3f %6.3f ", (long long)c->length, c->entropy.mean,
-                c->entropy.error, c->last100.mean, c->self.mean, c->first.mean);
+        fprintf(to, "%7lld %5.2f ", (long long)c->length, c->entropy.mean);
+        if (p->windows > 1)
+            fprintf(to, "+-%.2f", c->entropy.error);
+        else
+            fprintf(to, "%6s", "-"); /* of one window nothing can be said */
+        fprintf(to, "  %8.3f %6.3f %6.3f ", c->last100.mean, c->self.mean, c->first.mean);
         for (int range = 0; range < c->ranges; range++) fprintf(to, " %6.2f", c->range[range].entropy.mean);
         fputc('\n', to);
     }

@@ -142,6 +142,16 @@ int cli_refuse_runs(const cli_args *args) {
     return CLI_DONE;
 }
 
+int cli_study_folder(const cli_args *args, const char **out) {
+    sia_error err;
+    bool holds_run;
+    *out = cli_text(args, "out");
+    if (!*out) return cli_usage(args, "want --out FOLDER, the folder of the study");
+    if (sia_folder_look(*out, "config.json", &holds_run, &err)) return cli_fail(&err);
+    return holds_run ? cli_usage(args, "--out %s: holds a run: a study needs a folder of its own", *out)
+                     : CLI_DONE;
+}
+
 sia_data_source cli_data_source(const cli_args *args, cli_phases *shown) {
     char **paths;
     int count = cli_operands(args, &paths);

@@ -84,6 +84,9 @@ int cli_refuse_unused(const cli_args *args, const char *const *schemes, int coun
 /* A run is a folder, and a folder is text; but nobody wants to train on the JSON of a run. An exit code. */
 int cli_refuse_runs(const cli_args *args);
 
+/* The folder of a study, --out: it must be given, and hold no run. CLI_DONE or an exit code. */
+int cli_study_folder(const cli_args *args, const char **out);
+
 /* What a command with CLI_DATA_OPTIONS trains on: its operands and those options; what is prepared shows on the
  * line. */
 sia_data_source cli_data_source(const cli_args *args, cli_phases *shown);

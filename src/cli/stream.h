@@ -7,9 +7,8 @@
  *     cli_stream_open(&in, path, err);
  *     while (!(status = cli_stream_fill(&in, err)) && in.used) {
  *         ... take some of in.bytes[0 .. in.used), all of it when in.end ...
- *         cli_stream_take(&in, taken);        what was not taken stays; taking nothing makes the buffer
- * larger
- *     }
+ *         cli_stream_take(&in, taken);        what was not taken stays; the buffer grows when
+ *     }                                       nothing was taken
  *     cli_stream_close(&in); */
 #ifndef SIA_CLI_STREAM_H
 #define SIA_CLI_STREAM_H
@@ -24,9 +23,8 @@ typedef struct cli_stream {
     int fd;
     char *bytes;
     size_t used, room;
-    bool end;     /* nothing comes after bytes[0 .. used) */
-    double read;  /* bytes so far */
-    double total; /* bytes in all, 0 when that is not known */
+    bool end;    /* nothing comes after bytes[0 .. used) */
+    double read; /* bytes so far */
 } cli_stream;
 
 /* The size of a regular file, 0 for all else; to show progress. */

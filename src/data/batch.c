@@ -112,7 +112,7 @@ sia_status sia_windows_create(sia_windows **out, const sia_corpus *c, int64_t le
     if (length < 1 || count < 0)
         return sia_fail(err, SIA_ARGUMENT, "%lld windows of %lld tokens", (long long)count,
                         (long long)length);
-    if (!sia_corpus_documents(c))
+    if (!sia_corpus_documents(c) && sia_corpus_tokens(c))
         return sia_fail(err, SIA_ARGUMENT, "the corpus was not scanned for documents");
     int64_t total = 0, longest = 0, first, tokens;
     for (int64_t i = 0; i < sia_corpus_documents(c); i++) {

@@ -363,6 +363,8 @@ sia_status sia_corpus_generate_until(sia_corpus **out, const sia_tokenizer *toke
     if (sia_tokenizer_size(tokenizer) > 65536)
         return sia_fail(err, SIA_ARGUMENT, "a vocabulary of %u: a corpus has tokens below 65536",
                         sia_tokenizer_size(tokenizer));
+    if (threads < 0 || threads > SIA_MAX_THREADS)
+        return sia_fail(err, SIA_ARGUMENT, "threads %d: want 0 to %d", threads, SIA_MAX_THREADS);
     generation g = {.tokenizer = tokenizer, .stopped = stopped, .first = first};
     uint16_t *tokens = NULL;
     int64_t count = 0;
@@ -372,7 +374,7 @@ sia_status sia_corpus_generate_until(sia_corpus **out, const sia_tokenizer *toke
     if (!g.documents)
         status = sia_fail_memory(err, (size_t)documents * sizeof *g.documents, "generated text");
     if (!status) {
-        sia_parallel(threads > 0 ? threads : sia_threads_available(), documents, generate_document, &g);
+        sia_parallel(threads ? threads : sia_threads_available(), documents, generate_document, &g);
         status = join_documents(&g, documents, &tokens, &count, err);
     }
     for (int64_t i = 0; g.documents && i < documents; i++) free(g.documents[i].tokens);

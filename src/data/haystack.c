@@ -224,7 +224,7 @@ static sia_status make(pieces *p, draws *d, int count, sia_needle needles[SIA_NE
     int64_t answer = p->count;
     put_answer(p, asked, count);
     if (p->status) return p->status;
-    int64_t text = h->length + 1 - 1 - p->count;
+    int64_t text = h->length - p->count; /* of length + 1 tokens the first is the end-of-text */
     if (text < 0)
         return sia_fail(
             p->err, SIA_ARGUMENT,

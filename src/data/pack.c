@@ -98,20 +98,22 @@ static sia_status encode(packer *p, int part, const char *text, size_t bytes, si
     return status ? status : report(p, err);
 }
 
+/* How much of a text is encoded at once: up to the last place in CHUNK bytes at which a cut changes no token; without
+ * one, as in text without spaces, in twice as many, and so on. */
+static size_t chunk_of(const char *text, size_t bytes) {
+    for (size_t reach = CHUNK; reach < bytes; reach *= 2) {
+        size_t cut = sia_tokenizer_cut(text, reach);
+        if (cut) return cut;
+    }
+    return bytes;
+}
+
 static sia_status add_document(packer *p, int part, sia_text document, sia_error *err) {
     uint32_t end_of_text = p->manifest->end_of_text;
     sia_status status = add_ids(p, part, &end_of_text, 1, err);
-    for (size_t at = 0; !status && at < document.size;) {
-        size_t left = document.size - at, take = left;
-        /* A chunk ends where a cut changes no token; without such a place, as in text without spaces, look
-         * further. */
-        for (size_t reach = CHUNK; reach < left; reach *= 2)
-            if ((take = sia_tokenizer_cut(document.bytes + at, reach)) != 0)
-                break;
-            else
-                take = left;
+    for (size_t at = 0, take; !status && at < document.size; at += take) {
+        take = chunk_of(document.bytes + at, document.size - at);
         status = encode(p, part, document.bytes + at, take, err);
-        at += take;
     }
     p->manifest->parts[part].documents++;
     p->manifest->parts[part].bytes += (int64_t)document.size;

@@ -95,7 +95,7 @@ static sia_status write_answer(const work *w, int worker, const sia_needle *need
     return status;
 }
 
-/* Ranks take every so manyth sample. */
+/* The ranks take turns. */
 static int64_t sample_of(const work *w, int64_t own) {
     return sia_comm_rank(w->r->comm) + own * sia_comm_size(w->r->comm);
 }

@@ -26,7 +26,7 @@ typedef struct sia_retrieval {
     int threads;            /* 0: all processors */
     sia_progress *progress; /* or NULL */
     void *progress_context;
-    sia_comm *comm; /* or NULL: ranks take every so manyth sample, and all get the result */
+    sia_comm *comm; /* or NULL: the ranks take turns at the samples, and all get the result */
 } sia_retrieval;
 
 /* Depth i holds the needles whose sentence starts at i/10 <= first/length < (i + 1)/10. */

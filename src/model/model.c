@@ -95,8 +95,8 @@ sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_l
     if (!m || !scheme) return sia_fail(err, SIA_ARGUMENT, "model: want a model and a scheme, got NULL");
     int sessions = atomic_load(&m->sessions); /* their caches borrow the attention that would go */
     if (sessions)
-        return sia_fail(err, SIA_ARGUMENT, "model: %d of its sessions open, want none for another scheme",
-                        sessions);
+        return sia_fail(err, SIA_ARGUMENT, "model: %d session%s open: want none for another scheme", sessions,
+                        sessions == 1 ? "" : "s");
     sia_attention *attention;
     sia_status status = sia_model_fit_attention(m, scheme, eval_len, &attention, err);
     if (status) return status;
@@ -111,29 +111,30 @@ static bool in_products(const sia_parameter *p) {
     return p->kind != SIA_KIND_EMBEDDING && p->kind != SIA_KIND_LOGN;
 }
 
+static int64_t panels_of(const sia_parameter *p, bool back) {
+    if (!in_products(p)) return 0;
+    return back ? sia_panel_floats(p->rows, p->columns) : sia_panel_floats(p->columns, p->rows);
+}
+
 /* All panels in one block of memory: in huge pages, and small ones among them too. */
 static sia_status make_room(sia_model *m, sia_panels *panels, bool back, sia_error *err) {
     if (panels->memory) return SIA_OK;
     int count = m->parameters.count;
-    int64_t floats = 0, at = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass) {
-            panels->bytes = (size_t)floats * sizeof(float);
-            panels->of = sia_alloc((size_t)count, sizeof *panels->of);
-            panels->memory = panels->of ? sia_pages_map(panels->bytes) : NULL;
-            if (!panels->memory) {
-                free_panels(panels);
-                return sia_fail_memory(err, (size_t)floats * sizeof(float), "packed weights");
-            }
-        }
-        for (int i = 0; i < count; i++) {
-            const sia_parameter *p = &m->parameters.list[i];
-            if (!in_products(p)) continue;
-            if (pass) panels->of[i] = panels->memory + at;
-            int64_t here =
-                back ? sia_panel_floats(p->rows, p->columns) : sia_panel_floats(p->columns, p->rows);
-            *(pass ? &at : &floats) += here;
-        }
+    int64_t floats = 0;
+    for (int i = 0; i < count; i++) floats += panels_of(&m->parameters.list[i], back);
+    size_t bytes = (size_t)floats * sizeof(float);
+    panels->bytes = bytes;
+    panels->of = sia_alloc((size_t)count, sizeof *panels->of);
+    panels->memory = panels->of ? sia_pages_map(bytes) : NULL;
+    if (!panels->memory) {
+        free_panels(panels);
+        return sia_fail_memory(err, bytes, "packed weights");
+    }
+    float *at = panels->memory;
+    for (int i = 0; i < count; i++) {
+        const sia_parameter *p = &m->parameters.list[i];
+        if (in_products(p)) panels->of[i] = at;
+        at += panels_of(p, back);
     }
     return SIA_OK;
 }

@@ -21,7 +21,7 @@ typedef struct sia_validation {
     void *progress_context;
     double *by_position; /* [length / parts] or NULL: mean losses over windows and parts */
     double *by_window;   /* [windows] or NULL: mean losses over a window */
-    sia_comm *comm;      /* or NULL: ranks take every so manyth window each, and all get the result */
+    sia_comm *comm;      /* or NULL: the ranks take turns at the windows, and all get the result */
     int together; /* [1] so many neighbouring ranks divide each sequence among them; the cache is then f32 */
 } sia_validation;
 

@@ -200,11 +200,10 @@ static void training_time(sia_report *r, const sia_comparison *c) {
         char label[SIA_LABEL];
         char trained[SIA_SCHEME_NAME];
         const json_t *line = c->lines->list[i];
-        double seconds = sia_line_is(line, "result") && sia_comparison_has(c, line)
-                             ? sia_line_number(line, "train_seconds")
-                             : NAN;
+        if (!sia_line_is(line, "result") || !sia_comparison_has(c, line)) continue;
         if (sia_shares_training(sia_line_text(line, "scheme"), trained) && has_result(c, line, trained))
             continue;
+        double seconds = sia_line_number(line, "train_seconds");
         if (isfinite(seconds) && seconds > 0) /* 0: trained in several sittings */
             sia_gather_add(&g, sia_line_label(line, label), 0, sia_line_number(line, "seed"), seconds);
     }

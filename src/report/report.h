@@ -19,12 +19,12 @@ enum { SIA_REPORT_FOLDERS = 64 };
  * missing or has none of these files is an error, as is a line that does not hold what it should; then nothing is written. */
 sia_status sia_report_write(const char *const *folders, int count, const char *out, sia_error *err);
 
-/* Whether report.html in a folder may be written: it is absent or one of ours, and no link. Anything else is a
- * person's, and an error. sia_report_write looks too; this is for one who works for hours before. */
-sia_status sia_report_refuse(const char *folder, sia_error *err);
-
 /* The same under a title; NULL: one from the data. */
 sia_status sia_report_write_titled(const char *const *folders, int count, const char *out, const char *title,
                                    sia_error *err);
+
+/* Whether report.html in a folder may be written: it is absent or one of ours, and no link. Anything else is a
+ * person's, and an error. sia_report_write looks too; this is for one who works for hours before. */
+sia_status sia_report_refuse(const char *folder, sia_error *err);
 
 #endif

@@ -79,7 +79,7 @@ typedef struct sia_bars {
 void sia_svg_bars(sia_page *page, const sia_bars *bars);
 
 /* Round numbers in least .. most, ascending: steps of 1, 2 or 5 times a power of ten, or on a logarithmic axis
- * powers of ten and, where they are few, 2 and 5 times these. Returns how many, at most room. */
+ * powers of ten and, where they are few, 2 and 5 times these. Returns how many. */
 enum { SIA_TICKS = 16 };
 int sia_ticks(double least, double most, bool log, double ticks[SIA_TICKS]);
 

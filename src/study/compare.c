@@ -21,6 +21,7 @@
 #include "model/validation.h"
 #include "study/compare_lines.h"
 #include "study/compare_plan.h"
+#include "train/contents.h"
 #include "train/model_file.h"
 
 enum { STUDY_MOST = 1 << 20 };
@@ -87,15 +88,17 @@ static sia_status open_old(study *s, const char *path, sia_error *err) {
     sia_status status = sia_json_read(&json, path, STUDY_MOST, err);
     if (!status && !(budget = budget_json(s, json_object_get(json, "data"))))
         status = sia_fail_memory(err, 4096, "study.json");
-    int64_t was = json_integer_value(json_object_get(json_object_get(json, "budget"), "sweep_largest"));
-    if (!status && was != json_integer_value(json_object_get(budget, "sweep_largest")))
+    const json_t *before = json_object_get(json, "budget");
+    bool same_sweep = json_equal(json_object_get(before, "sweep"), json_object_get(budget, "sweep"));
+    int64_t was = json_integer_value(json_object_get(before, "sweep_largest"));
+    if (!status && same_sweep && was != json_integer_value(json_object_get(budget, "sweep_largest")))
         status = sia_fail(err, SIA_ARGUMENT,
                           "%s: holds a sweep of %s up to %lld: want that value among those here, and none "
                           "above it; or name another folder",
                           s->job->folder, s->job->sweep, (long long)was);
-    if (!status && !json_equal(json_object_get(json, "budget"), budget))
+    if (!status && !json_equal(before, budget))
         status = sia_fail(err, SIA_ARGUMENT, "%s: holds a study with %s: name another folder", s->job->folder,
-                          sia_json_difference(json_object_get(json, "budget"), budget, (char[160]){0}));
+                          sia_json_difference(before, budget, (char[160]){0}));
     if (!status) status = sia_train_data_same(json_object_get(json, "data"), s->job->source, err);
     if (!status)
         status = sia_train_data_open(&s->data, json_object_get(json, "data"),
@@ -304,45 +307,46 @@ static sia_status evaluate(worker *w, const char *folder, const char *scheme, co
     return status;
 }
 
-/* Lines of the run's metrics go to compare.jsonl, about 50 of them, with the name of the scheme. */
+/* A line of the training itself, whatever its model is evaluated with; takes `loss`. length 0: it has none. */
+static sia_status append_step(worker *w, const char *kind, int64_t step, int64_t length, json_t *loss,
+                              sia_error *err) {
+    const sia_part *p = w->p;
+    json_t *json =
+        json_pack("{s:s, s:s, s:s*, s:I, s:I}", "kind", kind, "scheme", p->settings.model.scheme, "variant",
+                  *p->variant ? p->variant : NULL, "seed", (json_int_t)p->seed, "step", (json_int_t)step);
+    if (length) sia_json_set(&json, "length", json_integer((json_int_t)length));
+    sia_json_set(&json, "loss", loss);
+    pthread_mutex_lock(&w->s->lock);
+    sia_status status = append(w->s, json, err);
+    pthread_mutex_unlock(&w->s->lock);
+    return status;
+}
+
+/* Lines of the run's metrics go to compare.jsonl with the name of the scheme: about 50 of the loss, which is smoothed,
+ * and all of validation. */
 static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
     sia_json_log log;
-    json_t *json;
+    json_t *line;
     sia_status status = sia_json_log_open(&log, folder, "metrics.jsonl", PTRDIFF_MAX, err);
     if (!status && !log.text) status = sia_fail(err, SIA_FILE, "%s: not there after training", log.path);
     int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
     double smoothed = 0;
-    while (!status && sia_json_log_next(&log, &json, &status, err)) {
-        const json_t *loss = json_object_get(json, "loss");
-        json_t *validation = json_object_get(json, "validation");
-        int64_t step = json_integer_value(json_object_get(json, "step"));
+    while (!status && sia_json_log_next(&log, &line, &status, err)) {
+        int64_t step = json_integer_value(json_object_get(line, "step"));
+        const json_t *loss = json_object_get(line, "loss");
+        const char *length;
+        json_t *value;
         if (loss)
             smoothed =
                 smoothed == 0 ? json_number_value(loss) : 0.8 * smoothed + 0.2 * json_number_value(loss);
-        pthread_mutex_lock(&w->s->lock);
         if (loss && step >= next) {
             next = step + every;
-            status = append(w->s,
-                            json_pack("{s:s, s:s, s:s*, s:I, s:I, s:f}", "kind", "curve", "scheme",
-                                      w->p->settings.model.scheme, "variant",
-                                      *w->p->variant ? w->p->variant : NULL, "seed", (json_int_t)w->p->seed,
-                                      "step", (json_int_t)step, "loss", smoothed),
-                            err);
+            status = append_step(w, "curve", step, 0, json_real(smoothed), err);
         }
-        const char *length;
-        json_t *value;
-        json_object_foreach(validation, length, value) {
-            if (!status)
-                status = append(w->s,
-                                json_pack("{s:s, s:s, s:s*, s:I, s:I, s:I, s:O}", "kind", "validation",
-                                          "scheme", w->p->settings.model.scheme, "variant",
-                                          *w->p->variant ? w->p->variant : NULL, "seed",
-                                          (json_int_t)w->p->seed, "step", (json_int_t)step, "length",
-                                          (json_int_t)atoll(length), "loss", value),
-                                err);
+        json_object_foreach(json_object_get(line, "validation"), length, value) {
+            if (!status) status = append_step(w, "validation", step, atoll(length), json_incref(value), err);
         }
-        pthread_mutex_unlock(&w->s->lock);
-        json_decref(json);
+        json_decref(line);
     }
     sia_json_log_close(&log);
     return status;

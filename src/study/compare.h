@@ -61,7 +61,7 @@ typedef struct sia_compare_job {
     int threads; /* 0: all processors: so many trainings at a time, or threads of the only one */
     const char *command;
     const json_t *machine; /* for the report; may be NULL */
-    sia_comm *comm;        /* or NULL: ranks take every so manyth training; rank 0 writes the lines of all */
+    sia_comm *comm; /* or NULL: the ranks take turns at the trainings; rank 0 writes the lines of all */
     sia_compare_hook *hook;
     void *hook_context;
 } sia_compare_job;

@@ -47,7 +47,8 @@ static sia_status sweep_set(sia_settings *settings, const char *name, double val
     if (field->kind != SIA_FIELD_REAL && value != floor(value))
         return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want whole numbers", name, value);
     if (!(value >= field->min && value <= field->max))
-        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%g: want %g to %g", name, value, field->min, field->max);
+        return sia_fail(err, SIA_ARGUMENT, "sweep %s=%.10g: want %.10g to %.10g", name, value, field->min,
+                        field->max);
     sia_field_set(at, field, value);
     return SIA_OK;
 }
@@ -106,7 +107,7 @@ static sia_status check_sweep(const sia_compare_job *job, sia_error *err) {
             (void)snprintf(a, sizeof a, "%g", job->sweep_values[i]);
             (void)snprintf(b, sizeof b, "%g", job->sweep_values[j]);
             if (!strcmp(a, b))
-                return sia_fail(err, SIA_ARGUMENT, "sweep %s: %s stands there twice", job->sweep, a);
+                return sia_fail(err, SIA_ARGUMENT, "sweep %s: %s is there twice", job->sweep, a);
         }
     return SIA_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "position/scheme.h"
 #include "study/needle_lines.h"
+#include "text/tokenizer.h"
 #include "train/model_file.h"
 #include "train/run.h"
 
@@ -56,8 +57,6 @@ const sia_needle_settings sia_needle_usual = {
     .digits = SIA_DIGITS_USUAL,
     .multiples = {1, 4, 16},
 };
-
-enum { TOKENIZER_MOST = 1 << 30 };
 
 /* A run of the study while it is at work on it. */
 typedef struct subject {
@@ -125,7 +124,7 @@ static sia_status absolute(json_t *description, const char *home, sia_error *err
     char *joined = sia_path_join(home, path);
     sia_status status = joined ? SIA_OK : sia_fail_memory(err, strlen(home), "path");
     if (!status && json_object_set_new(description, "path", json_string(joined)))
-        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", joined);
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", joined);
     free(joined);
     return status;
 }
@@ -137,7 +136,7 @@ static sia_status open_data(state *s, json_t *description, sia_error *err) {
     sia_status status = home ? SIA_OK : sia_fail_file(err, s->now->path);
     if (!status) {
         path = sia_path_join(home, "tokenizer.json");
-        status = path ? sia_file_read(path, TOKENIZER_MOST, &text, &bytes, err)
+        status = path ? sia_file_read(path, SIA_TOKENIZER_FILE_MAX, &text, &bytes, err)
                       : sia_fail_memory(err, strlen(home), "path");
     }
     if (!status) status = absolute(description, home, err);
@@ -446,7 +445,7 @@ static sia_status check(state *s, sia_error *err) {
     /* The training length first: it says whether the task was learnt. */
     for (int i = 1; t->multiples[i]; i++)
         if (t->multiples[i] <= t->multiples[i - 1])
-            return sia_fail(err, SIA_ARGUMENT, "lengths: %lldx after %lldx: want them rising",
+            return sia_fail(err, SIA_ARGUMENT, "lengths: %lldx after %lldx: want them in rising order",
                             (long long)t->multiples[i], (long long)t->multiples[i - 1]);
     return SIA_OK;
 }

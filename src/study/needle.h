@@ -95,7 +95,7 @@ typedef struct sia_needle_job {
     bool resume;           /* go on; a folder without a study is begun */
     const char *command;   /* how it was called; may be NULL */
     const json_t *machine; /* for the report; may be NULL */
-    sia_comm *comm; /* or NULL: ranks fine-tune together (train/train.h), and take every so manyth sample */
+    sia_comm *comm; /* or NULL: ranks fine-tune together (train/train.h), and take turns at the samples */
     sia_stopped *stopped; /* or NULL: asked while the text of a run is generated, when there is no event */
     sia_needle_hook *hook;
     void *hook_context;

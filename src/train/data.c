@@ -17,10 +17,10 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/path.h"
-#include "base/sha256.h"
 #include "data/inputs.h"
 #include "data/pack.h"
 #include "data/source.h"
+#include "train/contents.h"
 #include "train/run.h"
 
 enum {
@@ -39,48 +39,10 @@ static bool ends_in(const char *text, const char *end) {
 
 /* ------------------------------------------------------------------------------------------------ contents */
 
-/* Checksums of places, one after the other: each is that of the tokens and of the one before. */
-enum { PLACES = 64, PLACE_TOKENS = 65536 };
-typedef struct look {
-    char before[SIA_SHA256_TEXT];
-    uint32_t ids[PLACE_TOKENS];
-} look;
-
-static sia_status sum_of(const sia_corpus *c, char sum[SIA_SHA256_TEXT], sia_error *err) {
-    look *l = sia_alloc(1, sizeof *l);
-    if (!l) return sia_fail_memory(err, sizeof *l, "a look at the text");
-    int64_t tokens = sia_corpus_tokens(c), whole = (tokens + PLACE_TOKENS - 1) / PLACE_TOKENS;
-    int64_t places = whole < PLACES ? whole : PLACES;
-    sia_status status = SIA_OK;
-    (void)sia_sha256("", 0, sum);
-    for (int64_t i = 0; !status && i < places; i++) {
-        int64_t first = i * whole / places * PLACE_TOKENS;
-        int64_t count = tokens - first < PLACE_TOKENS ? tokens - first : PLACE_TOKENS;
-        memcpy(l->before, sum, sizeof l->before);
-        status = sia_corpus_read(c, first, count, l->ids, err);
-        (void)sia_sha256(l, offsetof(look, ids) + (size_t)count * sizeof *l->ids, sum);
-    }
-    sia_free(l);
-    return status;
-}
-
-enum { CONTENTS_TEXT = SIA_SHA256_TEXT + 64 };
-
-/* What tells a text from another one; "none" for none. */
-static sia_status contents_of(const sia_corpus *c, char text[CONTENTS_TEXT], sia_error *err) {
-    char sum[SIA_SHA256_TEXT];
-    (void)snprintf(text, CONTENTS_TEXT, "none");
-    sia_status status = c ? sum_of(c, sum, err) : SIA_OK;
-    if (c && !status)
-        (void)snprintf(text, CONTENTS_TEXT, "%s %lld %u", sum, (long long)sia_corpus_tokens(c),
-                       sia_corpus_vocabulary(c));
-    return status;
-}
-
 static sia_status describe_contents(sia_train_data *d, sia_error *err) {
-    char train[CONTENTS_TEXT], val[CONTENTS_TEXT];
-    sia_status status = contents_of(d->train, train, err);
-    if (!status) status = contents_of(d->val, val, err);
+    char train[SIA_CONTENTS_TEXT], val[SIA_CONTENTS_TEXT];
+    sia_status status = sia_contents_of(d->train, train, err);
+    if (!status) status = sia_contents_of(d->val, val, err);
     if (!status)
         sia_json_set(&d->description, "contents", json_pack("{s:s, s:s}", "train", train, "val", val));
     return status || d->description ? status : sia_fail_memory(err, 256, "description");
@@ -95,9 +57,9 @@ static sia_status check_contents(const sia_train_data *d, const char *path, bool
         const sia_corpus *c;
     } parts[] = {{"train", "train on", d->train}, {"val", "validate on", d->val}};
     for (int i = val_only ? 1 : 0; i < 2; i++) {
-        char now[CONTENTS_TEXT];
+        char now[SIA_CONTENTS_TEXT];
         const char *then = json_string_value(json_object_get(contents, parts[i].key));
-        sia_status status = then ? contents_of(parts[i].c, now, err) : SIA_OK;
+        sia_status status = then ? sia_contents_of(parts[i].c, now, err) : SIA_OK;
         if (!status && then && strcmp(then, now) != 0)
             status = sia_fail(err, SIA_FORMAT, "%s: the text to %s is not what it was when the run was begun",
                               path, parts[i].what);
@@ -298,15 +260,6 @@ sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, 
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ ranks */
-
-sia_status sia_corpus_same(sia_comm *comm, const char *what, const sia_corpus *c, sia_error *err) {
-    char text[CONTENTS_TEXT];
-    if (sia_comm_size(comm) == 1) return SIA_OK;
-    sia_status status = sia_comm_agree(comm, contents_of(c, text, err), err);
-    return status ? status : sia_comm_same(comm, what, text, err);
-}
-
 /* ------------------------------------------------------------------------------------------------ preparing */
 
 sia_status sia_train_fit_vocabulary(sia_settings *settings, const sia_data_source *s, const sia_corpus *text,
@@ -397,7 +350,7 @@ static sia_status remove_old_pack(const char *path, const sia_data_source *s,
     if (!status && empty) return SIA_OK;
     if (!status && !packed)
         status = sia_fail(err, SIA_ARGUMENT,
-                          "%s: holds files that are no packed text: name another folder for the run", path);
+                          "%s: holds files that are not packed text: name another folder for the run", path);
     for (int part = 0; part < SIA_PARTS; part++)
         for (int64_t i = 0; !status && i < inputs[part].count; i++)
             if (!inputs[part].list[i].held) status = refuse_within(path, inputs[part].list[i].path, err);
@@ -463,7 +416,7 @@ static sia_status prepare_packed(json_t **description, sia_tokenizer **tokenizer
     if (!status && !*tokenizer) status = sia_tokenizer_open(tokenizer, path, err);
     if (!status) {
         *description = json_pack("{s:s, s:s}", "kind", "packed", "path", absolute);
-        if (!*description) status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", path);
+        if (!*description) status = sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", path);
     }
     free(absolute);
     return status;
@@ -499,7 +452,7 @@ static sia_status prepare_shards(json_t **description, sia_tokenizer **tokenizer
     if (!status && s->val) status = absolute_pattern(s->val, &val, err);
     if (!status) *description = json_pack("{s:s, s:s, s:s*}", "kind", "shards", "path", train, "val", val);
     if (!status && !*description)
-        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", s->paths[0]);
     free(train);
     free(val);
     return status;
@@ -528,7 +481,7 @@ static sia_status check_source(const sia_data_source *s, source_kind kind, sia_e
                         kind == PACKED ? "a packed folder has" : "generated text has");
     if (s->fraction_given && kind != TEXTS)
         return sia_fail(err, SIA_ARGUMENT,
-                        "val-fraction: only of text files, which are divided into documents");
+                        "val-fraction: only for text files, which are divided into documents");
     return SIA_OK;
 }
 

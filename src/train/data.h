@@ -13,7 +13,6 @@
 #define SIA_TRAIN_DATA_H
 
 #include "base/file.h"
-#include "comm/comm.h"
 #include "train/settings.h"
 
 typedef struct sia_train_data {
@@ -63,10 +62,6 @@ sia_status sia_train_data_open(sia_train_data *d, const json_t *description, con
                                sia_error *err);
 
 void sia_train_data_close(sia_train_data *d);
-
-/* SIA_ARGUMENT on all ranks unless the text is the same on all: "rank 2: it has another WHAT than rank 0". A text of up
- * to four million tokens is compared whole, a longer one in 64 places of 65,536 tokens each. c may be NULL. */
-sia_status sia_corpus_same(sia_comm *comm, const char *what, const sia_corpus *c, sia_error *err);
 
 /* As tokenizer.json of a run. */
 sia_status sia_train_tokenizer_save(const sia_tokenizer *t, const char *folder, sia_error *err);

@@ -185,6 +185,13 @@ static void test_corpus_errors(void **state) {
     assert_int_equal(sia_corpus_document(c, 0, &first, &count, &err), SIA_ARGUMENT);
     assert_sentence(&err, "document 0: the corpus has 0");
     sia_corpus_close(c);
+    /* A corpus without a token has no documents, scanned or not. */
+    config.scan = 1;
+    OK(sia_corpus_borrow(&c, tokens, 0, &config, &said));
+    assert_int_equal(sia_windows_create(&w, c, 10, 0, &err), SIA_ARGUMENT);
+    assert_sentence(&err,
+                    "no document of 11 tokens: the longest has 0; want longer documents or shorter lengths");
+    sia_corpus_close(c);
 }
 
 static const int64_t starts[] = {0, 100, 165, 166, 700};

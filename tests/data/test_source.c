@@ -327,6 +327,8 @@ static void test_corpus(void **state) {
     sia_error err;
     assert_int_equal(sia_corpus_generate(&none, t, 4, 0, 0, 500, 1, &err), SIA_ARGUMENT);
     assert_int_equal(sia_corpus_generate(&none, t, 4, 0, 1, 0, 1, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_corpus_generate(&none, t, 4, 0, 1, 500, -1, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "threads -1: want 0 to 1024");
     free(a);
     free(b);
     sia_corpus_close(one);

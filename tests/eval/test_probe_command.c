@@ -35,6 +35,7 @@ static const command_case cases[] = {
     {"$SIA probe si/step-000002 " SMALL, 0, "step 2\n2 windows"},
     {"$SIA probe si/step-000002/model.safetensors " SMALL, 0, "step 2\n2 windows"},
     {"$SIA probe si --windows 1", 0, "1 window of 512 tokens"},
+    {"$SIA probe si --windows 1 | grep -c '+-'", 1, "0\n"}, /* one window has no standard error */
     {"$SIA probe si --length 50 --windows 3", 0, "3 windows of 50 tokens"},
     /* JSON: one object a line, the same in the file and for any number of threads. */
     {"$SIA probe si rope " SMALL "--json --quiet >one; grep -vc '^{\"kind\":\"[a-z-]*\",.*}$' one", 1, "0\n"},

@@ -386,6 +386,11 @@ static void links(void **state) {
     "--schemes rope,rope+ntk --sweep unembedding-rate=0.001,1000 --layers 1 --width 16 --heads 2 " \
     "--vocabulary 300 --train-len 16 --batch 2 --steps 9 --eval-windows 1 --lengths 1x"
 
+/* The settings of the sweep in folder t. */
+#define OF_T                                                                               \
+    "--layers 1 --width 16 --heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 " \
+    "--eval-windows 5 --lengths 1x,4x"
+
 static void command_lines(void **state) {
     (void)state;
     const command_case cases[] = {
@@ -407,7 +412,7 @@ static void command_lines(void **state) {
         {"$SIA compare --out x --sweep layers=2.5 --schemes rope", 2, "sweep layers=2.5: want whole numbers"},
         {"$SIA compare --out x --sweep vocabulary=300,400 --schemes rope", 2,
          "all variants read the same tokens"},
-        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes si", 2, "sweep tau: 1 stands there twice"},
+        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes si", 2, "sweep tau: 1 is there twice"},
         {"$SIA compare --out x --lengths 4", 2, "like 1x,4x,16x"},
         {"$SIA compare --out x --lengths 1x,3x,4x", 2, "length 3x: want a divisor of the longest, 4x"},
         /* What evaluation needs is looked for before the first training. */
@@ -437,9 +442,8 @@ static void command_lines(void **state) {
          "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
          0, "\"variant\": \"tau=10\""},
         /* The text has windows for the longest of the lengths: in two documents, where one would do for 16 tokens. */
-        {"$SIA compare --out t --quiet --json --schemes rope --sweep train-len=16,1024 --layers 1 --width 16 "
-         "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
-         0, "\"variant\": \"train_len=1024\""},
+        {"$SIA compare --out t --quiet --json --schemes rope --sweep train-len=16,1024 " OF_T, 0,
+         "\"variant\": \"train_len=1024\""},
         {"grep -o '\"val_documents\": .' t/study.json; grep -c "
          "'\"train_len\":1024,\"loss\":{\"1024\":[0-9.]*,"
          "\"4096\":' t/compare.jsonl",
@@ -468,14 +472,17 @@ static void command_lines(void **state) {
          "the "
          "same tokens, so each must"},
         /* Larger values later would have other windows, or text that was made for fewer steps; a seed more has not. */
-        {"$SIA compare --out t --quiet --schemes rope --sweep train-len=16,2048 --layers 1 --width 16 "
-         "--heads 2 --vocabulary 300 --train-len 16 --batch 1 --steps 1 --eval-windows 5 --lengths 1x,4x",
-         2,
+        {"$SIA compare --out t --quiet --schemes rope --sweep train-len=16,2048 " OF_T, 2,
          "t: holds a sweep of train_len up to 1024: want that value among those here, and none above it; or "
          "name another folder"},
         {"$SIA compare --out u --quiet --schemes rope --sweep steps=1,800 --layers 1 --width 16 --heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
          2, "u: holds a sweep of steps up to 400: want that value"},
+        /* A sweep of something else, or none, is another study. */
+        {"$SIA compare --out t --quiet --schemes si --sweep tau=1,2 " OF_T, 2,
+         "t: holds a study with sweep \"train_len\", not \"tau\": name another folder"},
+        {"$SIA compare --out t --quiet --schemes rope " OF_T, 2,
+         "t: holds a study with other settings: name another folder"},
         {"$SIA compare --out u --quiet --schemes rope --sweep steps=2,400 --layers 1 --width 16 --heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
          0, "steps=2 "},

@@ -109,12 +109,13 @@ static const struct {
     {"{\"model\": {\"layers\": 1, \"layers\": 2}}", "config.json: line 1: duplicate"},
     {"{\"model\": {\"scheme\": \"\xff\"}}", "config.json: line 1: "},
     {"{\"model\": 3}", "config.json: the model is not a JSON object"},
-    {"{\"model\": {\"layer\": 3}}", "config.json: 'layer' is no setting of a model"},
+    {"{\"model\": {\"layer\": 3}}", "config.json: 'layer' is not a model setting"},
     {"{\"model\": {\"layers\": \"3\"}}", "config.json: layers is not a whole number"},
     {"{\"model\": {\"layers\": 3.5}}", "config.json: layers is not a whole number"},
     {"{\"model\": {\"layers\": 0}}", "config.json: layers 0: want 1 to 1024"},
+    {"{\"model\": {\"vocabulary\": 1048577}}", "config.json: vocabulary 1048577: want 2 to 1048576"},
     {"{\"model\": {\"layers\": -1}}", "config.json: layers -1: want 1 to 1024"},
-    {"{\"model\": {\"layers\": 9223372036854775807}}", "config.json: layers 9.22337e+18: want 1 to 1024"},
+    {"{\"model\": {\"layers\": 9223372036854775807}}", "config.json: layers 9.223372037e+18: want 1 to 1024"},
     {"{\"model\": {\"layers\": 99999999999999999999}}", "config.json: line 1: too big integer"},
     {"{\"model\": {\"layers\": null}}", "config.json: layers is not a whole number"},
     {"{\"model\": {\"width\": 100000}}", "config.json: width 100000: want 8 to 65536"},
@@ -126,13 +127,13 @@ static const struct {
     {"{\"model\": {\"init\": 1}}", "config.json: init: want one of: paper narrow"},
     {"{\"model\": {\"scheme\": 1}}", "config.json: scheme is not a text"},
     {"{\"model\": {\"scheme\": \"si+what\"}}", "what"},
-    {"{\"model\": {\"seed\": 9007199254740993}}", "config.json: seed 9.0072e+15: want 0 to 9e+15"},
+    {"{\"model\": {\"seed\": 9007199254740993}}", "config.json: seed 9.007199255e+15: want 0 to 9e+15"},
     {"{\"model\": {\"seed\": -1}}", "config.json: seed -1: want"},
     {"{\"model\": {\"layers\": 1, \"width\": 32, \"heads\": 3, \"vocabulary\": 64, \"train_len\": 8}}",
      "width 32: want a multiple of the 3 heads"},
     {"{\"model\": {\"layers\": 1}}", "width 0: want 8 to 65536"},
     {"{\"training\": []}", "config.json: training is not a JSON object"},
-    {"{\"training\": {\"step\": 3}}", "config.json: 'step' is no setting of training"},
+    {"{\"training\": {\"step\": 3}}", "config.json: 'step' is not a training setting"},
     {"{\"training\": {\"steps\": 0}}", "config.json: steps 0: want 1 to"},
     {"{\"training\": {\"recompute\": 1}}", "config.json: recompute: want true or false"},
     {"{\"training\": {\"schedule\": \"step\"}}",
@@ -356,8 +357,8 @@ static void test_old_pack(void **state) {
         {NULL, "book.txt", "old.json", NULL}, /* over the pack of the first */
         {NULL, "way/tokenizer.json", "old.json", "way/tokenizer.json: lies in "},
         {NULL, "book.txt", "old/data/tokenizer.json", "old/data/tokenizer.json: lies in "},
-        {"old/data/notes.txt", "book.txt", "old.json", "old/data: holds files that are no packed text"},
-        {"old/data/data.json", "book.txt", "old.json", "old/data: holds files that are no packed text"},
+        {"old/data/notes.txt", "book.txt", "old.json", "old/data: holds files that are not packed text"},
+        {"old/data/data.json", "book.txt", "old.json", "old/data: holds files that are not packed text"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *paths[] = {in_scratch(cases[i].input)};
@@ -397,8 +398,8 @@ static void test_sources(void **state) {
         {{.val = "v.txt"}, "val v.txt: generated text has its own text to validate on"},
         {{.paths = packed, .count = 1, .val = "v.txt"},
          "val v.txt: a packed folder has its own text to validate on"},
-        {{.fraction_given = true}, "val-fraction: only of text files"},
-        {{.paths = two + 1, .count = 1, .fraction_given = true}, "val-fraction: only of text files"},
+        {{.fraction_given = true}, "val-fraction: only for text files"},
+        {{.paths = two + 1, .count = 1, .fraction_given = true}, "val-fraction: only for text files"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sia_settings s;
