@@ -159,6 +159,56 @@ static void a_stopped_study_goes_on(void **state) {
     free(want);
 }
 
+/* Whether a task was learnt is asked at the training length: a study that leaves it out has no such word. */
+static void without_the_training_length(void **state) {
+    (void)state;
+    sia_needle_source run = {in_scratch("one"), NULL};
+    sia_needle_settings s = *quick();
+    int sums = 0;
+    s.steps = 1;
+    s.samples = 2;
+    s.multiples[0] = 2;
+    s.multiples[1] = 0;
+    sia_needle_job job = {
+        .folder = in_scratch("longer"), .runs = &run, .count = 1, .settings = &s, .threads = 1};
+    OK(sia_needle_run(&job, &said));
+    char *text = lines_of(job.folder);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        json_t *json = json_loads(line, 0, NULL);
+        sums += is(json, "kind", "needle") && number(json, "length") == 256;
+        assert_null(json_object_get(json, "learnt"));
+        json_decref(json);
+    }
+    assert_int_equal(sums, 1);
+    free(text);
+}
+
+/* What the copy of a run is trained with: the study's settings, and its own where the study has none. */
+static void settings_of_the_copy(void **state) {
+    (void)state;
+    sia_settings own, copy;
+    const sia_needle_settings *s = quick();
+    OK(sia_train_config_read(in_scratch("one"), &own, NULL, &said));
+    OK(sia_train_config_read(in_scratch("whole/one"), &copy, NULL, &said));
+    const sia_training_settings *t = &copy.training, *before = &own.training;
+    assert_memory_equal(&copy.model, &own.model, sizeof own.model);
+    assert_int_equal(before->micro_batch, 2);
+    assert_int_equal(t->micro_batch, 1); /* what divides both batches, 2 and 3 */
+    assert_int_equal(t->batch, s->batch);
+    assert_int_equal(t->steps, s->steps);
+    assert_int_equal(t->schedule, SIA_SCHEDULE_LINEAR);
+    assert_int_equal(t->warmup, s->steps / 3);
+    assert_true(t->cooldown == s->cooldown);
+    assert_true(t->embedding_rate == before->embedding_rate && t->matrix_rate == before->matrix_rate);
+    assert_true(t->unembedding_rate == before->unembedding_rate && t->scalar_rate == before->scalar_rate);
+    assert_int_equal(t->data_seed, s->seed);
+    assert_int_equal(t->log_every, 10);
+    assert_int_equal(t->eval_every, 0);
+    assert_int_equal(t->save_every, s->save_every);
+    assert_int_equal(t->keep, 1);
+    assert_memory_equal(t->multiples, s->multiples, sizeof t->multiples);
+}
+
 /* A haystack as the study makes it, read by the model under a scheme that knows the length. */
 static sia_retrieval_result read_as(sia_model *m, const sia_train_data *data, const sia_needle_settings *s,
                                     int64_t length, const char *scheme) {
@@ -349,10 +399,9 @@ static void other_settings_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_study_goes_on),
-        cmocka_unit_test(schemes_that_know_the_length),
-        cmocka_unit_test(names_of_any_bytes),
-        cmocka_unit_test(other_settings_are_refused),
+        cmocka_unit_test(a_stopped_study_goes_on), cmocka_unit_test(without_the_training_length),
+        cmocka_unit_test(settings_of_the_copy),    cmocka_unit_test(schemes_that_know_the_length),
+        cmocka_unit_test(names_of_any_bytes),      cmocka_unit_test(other_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_create, scratch_destroy);
 }
