@@ -278,6 +278,27 @@ static void test_parts(void **state) {
     on_all_sizes(in_parts, NULL);
 }
 
+/* A part is of ranks that are there, and holds the one that asks for it. */
+static void refused_parts(void **state) {
+    (void)state;
+    static const int cases[][2] = {{-1, 3}, {0, 4}, {2, 2}, {0, 1},
+                                   {2, 1},  {1, 0}, {1, -1}}; /* first, size */
+    failing f = {.at = 100};
+    sia_error err;
+    sia_comm *c, *part;
+    sia_transport transport = {.context = &f, .rank = 1, .size = 3, FUNCTIONS};
+    assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char sentence[80];
+        (void)snprintf(sentence, sizeof sentence, "ranks %d to %d of 3 do not hold rank 1", cases[i][0],
+                       cases[i][0] + cases[i][1] - 1);
+        assert_int_equal(sia_comm_part(&part, c, cases[i][0], cases[i][1], &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, sentence);
+        assert_null(part);
+    }
+    sia_comm_destroy(c);
+}
+
 /* ------------------------------------------------------------------------------------------------ agreement */
 
 typedef struct verdicts {
@@ -420,13 +441,13 @@ static void test_exchange(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),   cmocka_unit_test(none_is_one),
-        cmocka_unit_test(test_parts),      cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_same),       cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_exchange),   cmocka_unit_test(refused),
-        cmocka_unit_test(transport_fails), cmocka_unit_test(fails_alone),
-        cmocka_unit_test(gathering_fails), cmocka_unit_test(refused_messages),
-        cmocka_unit_test(counted_bytes),
+        cmocka_unit_test(test_together),    cmocka_unit_test(none_is_one),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(refused_parts),
+        cmocka_unit_test(test_agree),       cmocka_unit_test(test_same),
+        cmocka_unit_test(test_lost),        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(refused),          cmocka_unit_test(transport_fails),
+        cmocka_unit_test(fails_alone),      cmocka_unit_test(gathering_fails),
+        cmocka_unit_test(refused_messages), cmocka_unit_test(counted_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
