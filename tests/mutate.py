@@ -109,11 +109,11 @@ TARGETS = {
     "src/eval/text.c": (None, ["eval/test_loss"]),
     "src/eval/theory.c": (None, ["eval/test_theory", "eval/test_command"]),
     "src/eval/thin.c": (None, ["eval/test_rows", "eval/test_theory"]),
-    "src/study/compare.c": (None, ["study/test_compare"]),
-    "src/study/compare_lines.c": (None, ["study/test_compare"]),
-    "src/study/compare_plan.c": (None, ["study/test_compare"]),
-    "src/study/needle.c": (None, ["study/test_needle", "study/test_needle_command"]),
-    "src/study/needle_lines.c": (None, ["study/test_needle", "study/test_needle_command"]),
+    "src/study/compare.c": (None, ["comm/test_study", "study/test_compare"]),
+    "src/study/compare_lines.c": (None, ["comm/test_study", "study/test_compare"]),
+    "src/study/compare_plan.c": (None, ["comm/test_study", "study/test_compare"]),
+    "src/study/needle.c": (None, ["comm/test_study", "study/test_needle", "study/test_needle_command"]),
+    "src/study/needle_lines.c": (None, ["comm/test_study", "study/test_needle", "study/test_needle_command"]),
 }
 
 # Hints to the processor: they change the speed alone.

@@ -64,7 +64,7 @@ static const command_case cases[] = {
     {"mkdir thesis; echo mine >thesis/report.html; $SIA compare text.txt --out thesis --schemes rope "
      "--lengths 1x" SMALL "2",
      2, "thesis/report.html: exists, and is not a report of sia: rename it"},
-    {"$SIA theory --out thesis --max-t 1000 >/dev/null && $SIA report thesis", 2, "no report of sia's"},
+    {"$SIA theory --out thesis --max-t 1000 >/dev/null && $SIA report thesis", 2, "is not a report of sia"},
     {"cat thesis/report.html", 0, "mine"},
     {"$SIA report thesis --out thesis/report.html && $SIA report thesis && grep -c Gaussian "
      "thesis/report.html",

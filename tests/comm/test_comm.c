@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -236,6 +237,59 @@ static void refused_messages(void **state) {
     sia_comm_destroy(c);
 }
 
+/* A transport that writes down what it is asked for, and does nothing. */
+typedef struct parts {
+    const char *at[SIA_TRANSFER_PARTS];
+    size_t bytes[SIA_TRANSFER_PARTS];
+    int count;
+} parts;
+
+static sia_status note_part(parts *p, const void *data, size_t bytes, sia_request *request) {
+    p->at[p->count] = data;
+    p->bytes[p->count++] = bytes;
+    *request = 0;
+    return SIA_OK;
+}
+static sia_status note_send(void *context, int to, const void *data, size_t bytes, int tag,
+                            sia_request *request, sia_error *err) {
+    (void)to, (void)tag, (void)err;
+    return note_part(context, data, bytes, request);
+}
+static sia_status note_receive(void *context, int from, void *data, size_t bytes, int tag,
+                               sia_request *request, sia_error *err) {
+    (void)from, (void)tag, (void)err;
+    return note_part(context, data, bytes, request);
+}
+
+/* What is too large for one message goes in several, one behind the other. Nobody looks into the memory, so that there
+ * is none. */
+static void large_messages(void **state) {
+    (void)state;
+    size_t bytes = 2 * SIA_MESSAGE_MOST + 5;
+    char *data = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) skip();
+    for (int receive = 0; receive < 2; receive++) {
+        parts p = {0};
+        sia_error err;
+        sia_comm *c;
+        sia_transfer t;
+        sia_transport transport = {&p, 0, 2, note_send, note_receive, failing_test};
+        assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+        if (receive)
+            assert_int_equal(sia_comm_receive(c, 1, data, bytes, 1, &t, &err), SIA_OK);
+        else
+            assert_int_equal(sia_comm_send(c, 1, data, bytes, 1, &t, &err), SIA_OK);
+        assert_int_equal(p.count, 3);
+        assert_int_equal(t.count, 3);
+        for (int i = 0; i < 3; i++) {
+            assert_ptr_equal(p.at[i], data + (size_t)i * SIA_MESSAGE_MOST);
+            assert_int_equal(p.bytes[i], i < 2 ? SIA_MESSAGE_MOST : 5);
+        }
+        sia_comm_destroy(c);
+    }
+    assert_int_equal(munmap(data, bytes), 0);
+}
+
 /* Bytes are counted where they are sent, those of a part by the whole. */
 static void counted_bytes(void **state) {
     (void)state;
@@ -276,6 +330,27 @@ static void in_parts(sia_comm *c, void *context) {
 static void test_parts(void **state) {
     (void)state;
     on_all_sizes(in_parts, NULL);
+}
+
+/* A part is of ranks that are there, and holds the one that asks for it. */
+static void refused_parts(void **state) {
+    (void)state;
+    static const int cases[][2] = {{-1, 3}, {0, 4}, {2, 2}, {0, 1},
+                                   {2, 1},  {1, 0}, {1, -1}}; /* first, size */
+    failing f = {.at = 100};
+    sia_error err;
+    sia_comm *c, *part;
+    sia_transport transport = {.context = &f, .rank = 1, .size = 3, FUNCTIONS};
+    assert_int_equal(sia_comm_create(&c, &transport, 1, &err), SIA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char sentence[80];
+        (void)snprintf(sentence, sizeof sentence, "ranks %d to %d of 3 do not hold rank 1", cases[i][0],
+                       cases[i][0] + cases[i][1] - 1);
+        assert_int_equal(sia_comm_part(&part, c, cases[i][0], cases[i][1], &err), SIA_ARGUMENT);
+        assert_string_equal(err.text, sentence);
+        assert_null(part);
+    }
+    sia_comm_destroy(c);
 }
 
 /* ------------------------------------------------------------------------------------------------ agreement */
@@ -319,6 +394,9 @@ static void different(sia_comm *c, void *context) {
     WANT(sia_comm_same(c, "build", "the same", err) == SIA_OK);
     WANT(sia_comm_same(c, "build", rank == 2 ? "another" : "the same", err) == SIA_ARGUMENT);
     WANT(strcmp(err->text, "rank 2: its build is not that of rank 0") == 0);
+    /* Where rank 0 is the one that differs, the first of the others says so. */
+    WANT(sia_comm_same(c, "build", rank == 0 ? "another" : "the same", err) == SIA_ARGUMENT);
+    WANT(strcmp(err->text, "rank 1: its build is not that of rank 0") == 0);
 }
 
 static void test_same(void **state) {
@@ -413,6 +491,30 @@ static void exchanging(sia_comm *c, void *context) {
     sia_exchange_destroy(x);
 }
 
+/* The owner of an array names the rank that does not answer. */
+static void exchange_without_one(sia_comm *c, void *context) {
+    (void)context;
+    int rank = sia_comm_rank(c);
+    float number = 1;
+    sia_exchange *x;
+    if (rank == 2) return;
+    WANT(sia_exchange_create(&x, c, &said[rank]) == SIA_OK);
+    WANT(sia_exchange_add(x, &number, 1, 0, &said[rank]) == SIA_OK);
+    if (rank == 0) {
+        WANT(sia_exchange_finish(x, &said[rank]) == SIA_LOST);
+        WANT(strncmp(said[rank].text, "rank 2 of 3 has not answered for", 32) == 0);
+    } else
+        WANT(sia_exchange_finish(x, &said[rank]) == SIA_OK); /* its letter is on its way */
+    sia_exchange_destroy(x);
+}
+
+static void test_exchange_lost(void **state) {
+    (void)state;
+    wrong = 0;
+    run_ranks(3, 0.3, exchange_without_one, NULL);
+    assert_int_equal(wrong, 0);
+}
+
 static void test_exchange(void **state) {
     (void)state;
     on_all_sizes(exchanging, NULL);
@@ -420,12 +522,21 @@ static void test_exchange(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together),   cmocka_unit_test(none_is_one),
-        cmocka_unit_test(test_parts),      cmocka_unit_test(test_agree),
-        cmocka_unit_test(test_same),       cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_exchange),   cmocka_unit_test(refused),
-        cmocka_unit_test(transport_fails), cmocka_unit_test(fails_alone),
-        cmocka_unit_test(gathering_fails), cmocka_unit_test(refused_messages),
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(none_is_one),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(refused_parts),
+        cmocka_unit_test(test_agree),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_exchange_lost),
+        cmocka_unit_test(large_messages),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(transport_fails),
+        cmocka_unit_test(fails_alone),
+        cmocka_unit_test(gathering_fails),
+        cmocka_unit_test(refused_messages),
         cmocka_unit_test(counted_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

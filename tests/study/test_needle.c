@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "study/needle.h"
+#include "study/needle_lines.h"
 #include "train/model_file.h"
 
 enum { VOCABULARY = 400 };
@@ -199,6 +200,162 @@ static void one_that_diverges(void **state) {
     assert_int_equal(second.kinds[SIA_NEEDLE_TRAINING] + second.kinds[SIA_NEEDLE_READING], 0);
 }
 
+/* Whether a task was learnt is asked at the training length: a study that leaves it out has no such word. */
+static void without_the_training_length(void **state) {
+    (void)state;
+    sia_needle_source run = {in_scratch("one"), NULL};
+    sia_needle_settings s = *quick();
+    int sums = 0;
+    s.steps = 1;
+    s.samples = 2;
+    s.multiples[0] = 2;
+    s.multiples[1] = 0;
+    sia_needle_job job = {
+        .folder = in_scratch("longer"), .runs = &run, .count = 1, .settings = &s, .threads = 1};
+    OK(sia_needle_run(&job, &said));
+    char *text = lines_of(job.folder);
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        json_t *json = json_loads(line, 0, NULL);
+        sums += is(json, "kind", "needle") && number(json, "length") == 256;
+        assert_null(json_object_get(json, "learnt"));
+        json_decref(json);
+    }
+    assert_int_equal(sums, 1);
+    free(text);
+}
+
+/* What the copy of a run is trained with: the study's settings, and its own where the study has none. */
+static void settings_of_the_copy(void **state) {
+    (void)state;
+    sia_settings own, copy;
+    const sia_needle_settings *s = quick();
+    OK(sia_train_config_read(in_scratch("one"), &own, NULL, &said));
+    OK(sia_train_config_read(in_scratch("whole/one"), &copy, NULL, &said));
+    const sia_training_settings *t = &copy.training, *before = &own.training;
+    assert_memory_equal(&copy.model, &own.model, sizeof own.model);
+    assert_int_equal(before->micro_batch, 2);
+    assert_int_equal(t->micro_batch, 1); /* what divides both batches, 2 and 3 */
+    assert_int_equal(t->batch, s->batch);
+    assert_int_equal(t->steps, s->steps);
+    assert_int_equal(t->schedule, SIA_SCHEDULE_LINEAR);
+    assert_int_equal(t->warmup, s->steps / 3);
+    assert_true(t->cooldown == s->cooldown);
+    assert_true(t->embedding_rate == before->embedding_rate && t->matrix_rate == before->matrix_rate);
+    assert_true(t->unembedding_rate == before->unembedding_rate && t->scalar_rate == before->scalar_rate);
+    assert_int_equal(t->data_seed, s->seed);
+    assert_int_equal(t->log_every, 10);
+    assert_int_equal(t->eval_every, 0);
+    assert_int_equal(t->save_every, s->save_every);
+    assert_int_equal(t->keep, 1);
+    assert_memory_equal(t->multiples, s->multiples, sizeof t->multiples);
+}
+
+/* Needles that do not fit the training length are no use, even where all lengths that are asked for have room: said
+ * before a run has a name and a copy. */
+static void no_room_to_train(void **state) {
+    (void)state;
+    sia_needle_source run = {in_scratch("one"), NULL};
+    sia_needle_settings s = *quick();
+    s.needles = SIA_NEEDLES_MOST;
+    s.digits = SIA_DIGITS_MOST;
+    s.multiples[0] = 16;
+    s.multiples[1] = 0;
+    sia_needle_job job = {
+        .folder = in_scratch("crowded"), .runs = &run, .count = 1, .settings = &s, .threads = 1};
+    assert_int_equal(sia_needle_run(&job, &said), SIA_ARGUMENT);
+    assert_sentence(&said, "needles");
+    assert_false(exists(in_scratch("crowded/needle.jsonl")));
+    assert_false(exists(in_scratch("crowded/one")));
+}
+
+/* Runs with one tokenizer and two texts: each is fine-tuned on its own, as if it were alone. */
+static void texts_of_their_own(void **state) {
+    (void)state;
+    sia_settings settings = small_settings("rope");
+    sia_source *words;
+    char *text, *weights[2];
+    size_t length, bytes[2];
+    OK(sia_source_create(&words, 99, 20000, &said));
+    OK(sia_source_document(words, 0, NULL, &text, &length, &said));
+    char *path = write_file("other.txt", text, length);
+    sia_data_source source = {.paths = &path,
+                              .count = 1,
+                              .val_fraction = 0.1,
+                              .tokenizer = in_scratch("one/tokenizer.json"),
+                              .threads = 1};
+    sia_needle_source runs[] = {{in_scratch("one"), NULL}, {in_scratch("other"), NULL}};
+    sia_train_job job = {.folder = runs[1].path, .settings = &settings, .source = &source, .threads = 1};
+    OK(sia_train(&job, &said));
+    free(text);
+    sia_source_destroy(words);
+    OK(study(in_scratch("both"), runs, 2, 1, &(counter){0}));
+    OK(study(in_scratch("alone"), runs + 1, 1, 1, &(counter){0}));
+    for (int i = 0; i < 2; i++)
+        OK(sia_file_read(in_scratch(i ? "alone/other/step-000004/model.safetensors"
+                                      : "both/other/step-000004/model.safetensors"),
+                         1 << 24, &weights[i], &bytes[i], &said));
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(weights[0], weights[1], bytes[0]);
+    free(weights[0]);
+    free(weights[1]);
+}
+
+/* Lines that cannot be those of ten depths and their sum, in a file that may come from someone else. */
+static void damaged_lines(void **state) {
+    (void)state;
+    static const struct {
+        int depths, count, right; /* lines, and what each of them says */
+        int sums, sum_count, sum_right;
+        const char *scheme;
+        bool good;
+    } cases[] = {
+        {10, 1, 0, 1, 10, 0, "nope", true}, /* as many needles as are asked for */
+        {10, 1, 1, 1, 10, 10, "nope", true},
+        {0, 0, 0, 0, 0, 0, "nope", true}, /* nothing: to be measured */
+        {9, 1, 0, 1, 9, 0, "nope", false},
+        {11, 1, 0, 1, 10, 0, "nope", false},
+        {5000, 1, 0, 1, 10, 0, "nope", false},
+        {10, 1, 0, 0, 0, 0, "nope", false},
+        {0, 0, 0, 1, 10, 0, "nope", false},
+        {10, 1, 0, 2, 10, 0, "nope", false},
+        {10, 1, 0, 1, 10, 1, "nope", false},
+        {10, 1, 0, 1, 9, 0, "nope", false},
+        {10, 2, 0, 1, 20, 0, "nope", false},
+        {10, 1, 2, 1, 10, 20, "nope", false},
+        {10, 1, -1, 1, 10, -10, "nope", false},
+        {10, 1, 0, 1, 10, 0, "rope", false},
+    };
+    static char text[1 << 20];
+    sia_needle_about about = {.run = "r", .scheme = "nope", .length = 64, .needles = 10};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        size_t used = (size_t)snprintf(text, sizeof text, "{\"kind\":\"study\",\"config\":{},\"runs\":{}}\n");
+        for (int i = 0; i < cases[c].depths + cases[c].sums; i++) {
+            bool depth = i < cases[c].depths;
+            used += (size_t)snprintf(text + used, sizeof text - used,
+                                     "{\"kind\":\"%s\",\"run\":\"r\",\"scheme\":\"%s\",\"length\":64,"
+                                     "\"count\":%d,\"right\":%d}\n",
+                                     depth ? "needle-depth" : "needle", cases[c].scheme,
+                                     depth ? cases[c].count : cases[c].sum_count,
+                                     depth ? cases[c].right : cases[c].sum_right);
+            assert_true(used < sizeof text);
+        }
+        (void)mkdir(in_scratch("lines"), 0777);
+        (void)write_file("lines/needle.jsonl", text, used);
+        sia_needle_lines lines;
+        sia_needle_found found;
+        OK(sia_needle_lines_begin(&lines, in_scratch("lines"), json_pack("{s:{}}", "config"), true, &said));
+        sia_status status = sia_needle_lines_find(&lines, &about, &found, &said);
+        if (status != (cases[c].good ? SIA_OK : SIA_FORMAT)) fail_msg("case %zu: %d", c, (int)status);
+        if (!cases[c].good) assert_sentence(&said, "the lines of 'r' at 64 are not whole");
+        if (cases[c].good) {
+            assert_int_equal(found.there, cases[c].sums);
+            assert_int_equal(found.result.count, cases[c].sum_count);
+            assert_int_equal(found.result.right, cases[c].sum_right);
+        }
+        sia_needle_lines_free(&lines);
+    }
+}
+
 /* A haystack as the study makes it, read by the model under a scheme that knows the length. */
 static sia_retrieval_result read_as(sia_model *m, const sia_train_data *data, const sia_needle_settings *s,
                                     int64_t length, const char *scheme) {
@@ -389,8 +546,15 @@ static void other_settings_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_study_goes_on),      cmocka_unit_test(one_that_diverges),
-        cmocka_unit_test(schemes_that_know_the_length), cmocka_unit_test(names_of_any_bytes),
+        cmocka_unit_test(a_stopped_study_goes_on),
+        cmocka_unit_test(one_that_diverges),
+        cmocka_unit_test(without_the_training_length),
+        cmocka_unit_test(settings_of_the_copy),
+        cmocka_unit_test(no_room_to_train),
+        cmocka_unit_test(texts_of_their_own),
+        cmocka_unit_test(damaged_lines),
+        cmocka_unit_test(schemes_that_know_the_length),
+        cmocka_unit_test(names_of_any_bytes),
         cmocka_unit_test(other_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_create, scratch_destroy);

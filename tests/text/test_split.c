@@ -73,6 +73,42 @@ static void test_table(void **state) {
     }
 }
 
+/* Unicode's own table of the byte sequences that are UTF-8: which bytes may be first, and the least and most of the
+ * second. All others are 80 .. BF. */
+static size_t utf8_by_table(const unsigned char *s, size_t bytes) {
+    static const unsigned char table[][5] = {
+        {0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+        {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+        {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const unsigned char *row = table[i];
+        if (s[0] < row[0] || s[0] > row[1]) continue;
+        if (bytes < row[2] || (row[2] > 1 && (s[1] < row[3] || s[1] > row[4]))) return 0;
+        for (size_t j = 2; j < row[2]; j++)
+            if (s[j] < 0x80 || s[j] > 0xbf) return 0;
+        return row[2];
+    }
+    return 0;
+}
+
+/* What is a character and what is not decides where pieces end, and the comparison with PCRE2 takes it for granted. */
+static void test_characters_of_bytes(void **state) {
+    (void)state;
+    static const unsigned char edges[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90,
+                                          0x9f, 0xa0, 0xbf, 0xc0, 0xe0, 0xff};
+    enum { EDGES = sizeof edges };
+    for (int n = 0; n < 256 * EDGES * EDGES * EDGES; n++) {
+        unsigned char s[] = {(unsigned char)(n % 256), edges[n / 256 % EDGES], edges[n / 256 / EDGES % EDGES],
+                             edges[n / 256 / EDGES / EDGES]};
+        for (size_t bytes = 1; bytes <= 4; bytes++)
+            if (sia_utf8_length((const char *)s, bytes) != utf8_by_table(s, bytes))
+                fail_msg("%02x %02x %02x %02x, the first %zu: %zu, want %zu", s[0], s[1], s[2], s[3], bytes,
+                         sia_utf8_length((const char *)s, bytes), utf8_by_table(s, bytes));
+    }
+    assert_int_equal(sia_utf8_length("", 0), 0);
+}
+
 /* The reference on text that is not UTF-8: PCRE2 on each valid stretch. */
 static size_t reference_next(sia_splitter *s, const char *text, size_t bytes, size_t at) {
     size_t start = at, end = at, length;
@@ -197,9 +233,9 @@ static void test_blocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),          cmocka_unit_test(test_against_pcre2),
-        cmocka_unit_test(test_all_characters), cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_table),         cmocka_unit_test(test_characters_of_bytes),
+        cmocka_unit_test(test_against_pcre2), cmocka_unit_test(test_all_characters),
+        cmocka_unit_test(test_cuts),          cmocka_unit_test(test_blocks),
     };
     sia_error err;
     if (sia_split_prepare(&err)) return 1;
