@@ -108,7 +108,8 @@ static int run(const cli_args *args) {
 static const cli_option options[] = {
     {"out", CLI_TEXT, "RUN", NULL, "the folder of the run", 0, 0},
     {"resume", CLI_FLAG, "[auto]", NULL, "go on from its newest checkpoint; begin where there is none", 0, 0},
-    {"from", CLI_TEXT, "MODEL", NULL, "weights to start from: a run, a checkpoint, a file", 0, 0},
+    {"from", CLI_TEXT, "MODEL", NULL,
+     "weights to start from, with their tokenizer: a run, a checkpoint, a file", 0, 0},
     {"scheme", CLI_TEXT, "SCHEME", NULL, "scheme of attention [si+prope]", 0, 0},
     CLI_MODEL_OPTIONS,
     CLI_TRAINING_OPTIONS,

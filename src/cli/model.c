@@ -37,12 +37,10 @@ sia_status cli_model_open(cli_model *model, const char *path, const char *tokeni
         (void)fprintf(stderr, "sia: a checkpoint cannot be used: %s: step %lld is used\n",
                       cli_shown(loaded.skipped), (long long)loaded.step);
     free(loaded.skipped);
-    if (tokenizer) return sia_tokenizer_open(&model->tokenizer, tokenizer, err);
-    char *beside = sia_path_join(model->run, "tokenizer.json");
-    bool there = false;
-    status = beside ? sia_file_there(beside, &there, err) : sia_fail_memory(err, strlen(model->run), "path");
-    if (!status && there) status = sia_tokenizer_open(&model->tokenizer, beside, err);
-    free(beside);
+    char *used;
+    status = sia_model_tokenizer(path, tokenizer, &used, err);
+    if (!status && used) status = sia_tokenizer_open(&model->tokenizer, used, err);
+    free(used);
     return status;
 }
 

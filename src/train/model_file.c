@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "base/path.h"
 #include "base/safetensors.h"
+#include "text/tokenizer.h"
 
 sia_tensor_entry *sia_model_entries(const sia_model *m) {
     int count = sia_model_tensors(m);
@@ -126,23 +127,66 @@ static char *home_of_file(const char *path) {
     return run;
 }
 
-sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_loaded *loaded, sia_error *err) {
-    sia_loaded found = {0};
-    if (loaded) *loaded = found;
-    *m = NULL;
+/* What a path names: a run, or the file of a model, of which `file` is not NULL; and the folder of its run. */
+static sia_status look_at(const char *path, char **file, char **run, sia_error *err) {
+    *file = *run = NULL;
     struct stat info;
     if (stat(path, &info) != 0) return sia_fail_file(err, path);
     bool folder = S_ISDIR(info.st_mode), checkpoint = false; /* the folder of one, whatever its name is */
     sia_status status = folder ? sia_folder_look(path, "model.safetensors", &checkpoint, err) : SIA_OK;
     if (status) return status;
-    char *file = checkpoint ? sia_path_join(path, "model.safetensors") : strdup(path);
-    found.run = !file ? NULL : folder && !checkpoint ? strdup(path) : home_of_file(file);
+    if (folder && !checkpoint) {
+        *run = strdup(path);
+    } else {
+        *file = checkpoint ? sia_path_join(path, "model.safetensors") : strdup(path);
+        *run = *file ? home_of_file(*file) : NULL;
+    }
+    return *run ? SIA_OK : sia_fail_memory(err, strlen(path), path);
+}
+
+static sia_status refuse_another(const char *own, const char *named, sia_error *err) {
+    sia_tokenizer *a = NULL, *b = NULL;
+    sia_status status = sia_tokenizer_open(&a, own, err);
+    if (!status) status = sia_tokenizer_open(&b, named, err);
+    if (!status && !sia_tokenizer_same(a, b))
+        status = sia_fail(err, SIA_ARGUMENT,
+                          "%s: another tokenizer than %s, which the model was trained with", named, own);
+    sia_tokenizer_close(a);
+    sia_tokenizer_close(b);
+    return status;
+}
+
+sia_status sia_model_tokenizer(const char *path, const char *named, char **tokenizer, sia_error *err) {
+    char *file, *run, *own = NULL;
+    bool there = false;
+    *tokenizer = NULL;
+    sia_status status = look_at(path, &file, &run, err);
+    if (!status && !(own = sia_path_join(run, "tokenizer.json")))
+        status = sia_fail_memory(err, strlen(run), "path");
+    if (!status) status = sia_file_there(own, &there, err);
+    if (!status && there && named) status = refuse_another(own, named, err);
+    if (!status && there) {
+        *tokenizer = own;
+        own = NULL;
+    } else if (!status && named && !(*tokenizer = strdup(named))) {
+        status = sia_fail_memory(err, strlen(named), "path");
+    }
+    free(own);
+    free(file);
+    free(run);
+    return status;
+}
+
+sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_loaded *loaded, sia_error *err) {
+    sia_loaded found = {0};
+    if (loaded) *loaded = found;
+    *m = NULL;
+    char *file;
+    sia_status status = look_at(path, &file, &found.run, err);
     loading newest = {m, threads, &found};
-    if (!found.run)
-        status = sia_fail_memory(err, strlen(path), path);
-    else if (folder && !checkpoint)
+    if (!status && !file)
         status = sia_checkpoint_newest(path, true, take_model, &newest, &found.skipped, err);
-    else
+    else if (!status)
         status = load_file(m, file, threads, &found, err);
     if (!status && loaded) {
         *loaded = found;

@@ -21,4 +21,9 @@ typedef struct sia_loaded {
  * checkpoint, whatever its name is, or a model.safetensors. loaded may be NULL. */
 sia_status sia_model_load(sia_model **m, const char *path, int threads, sia_loaded *loaded, sia_error *err);
 
+/* Which tokenizer text is to be read with for the model of such a path: the tokenizer.json of its run; where there is
+ * none, the one that is named (NULL: none). Freed with free. To name another one than the run's is SIA_ARGUMENT: the
+ * same numbers would mean other texts. */
+sia_status sia_model_tokenizer(const char *path, const char *named, char **tokenizer, sia_error *err);
+
 #endif

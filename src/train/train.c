@@ -389,15 +389,20 @@ static sia_status take_weights(sia_model *m, const char *path, sia_error *err) {
     sia_status status = sia_model_load(&from, path, 1, NULL, err);
     for (int i = 0; !status && i < sia_model_tensors(m); i++) {
         sia_tensor to = sia_model_tensor(m, i), found = {0};
-        for (int j = 0; j < sia_model_tensors(from) && !found.name; j++) {
-            sia_tensor t = sia_model_tensor(from, j);
-            if (!strcmp(t.name, to.name) && t.rows == to.rows && t.columns == to.columns) found = t;
-        }
-        if (found.name)
+        for (int j = 0; j < sia_model_tensors(from) && !found.name; j++)
+            if (!strcmp(sia_model_tensor(from, j).name, to.name)) found = sia_model_tensor(from, j);
+        if (found.name && found.rows == to.rows && found.columns == to.columns)
             memcpy(to.value, found.value, (size_t)(to.rows * to.columns) * sizeof(float));
-        else if (m->parameters.list[i].kind != SIA_KIND_LOGN) /* these may start afresh */
-            status = sia_fail(err, SIA_ARGUMENT, "%s: has no tensor %s of %lld x %lld", path, to.name,
+        else if (m->parameters.list[i].kind == SIA_KIND_LOGN)
+            continue; /* these may start afresh */
+        else if (found.name)
+            status = sia_fail(err, SIA_ARGUMENT,
+                              "%s: its %s is %lld x %lld, here %lld x %lld is wanted: --config with the "
+                              "config.json of its run takes its shape",
+                              path, to.name, (long long)found.rows, (long long)found.columns,
                               (long long)to.rows, (long long)to.columns);
+        else
+            status = sia_fail(err, SIA_ARGUMENT, "%s: has no %s: it has fewer layers", path, to.name);
     }
     sia_model_destroy(from);
     return status;
@@ -475,10 +480,18 @@ static sia_status begin_again(state *s, sia_error *err) {
 static sia_status begin_new(state *s, sia_error *err) {
     const sia_train_job *job = s->job;
     sia_status status = check_possible(s, err);
-    if (!status && !job->data)
-        status = sia_train_data_prepare(&s->own, job->source, job->folder, &s->settings, err);
-    if (!status && job->data && s->data->tokenizer)
-        status = sia_train_tokenizer_save(s->data->tokenizer, job->folder, err);
+    if (status) return status;
+    if (job->data)
+        return s->data->tokenizer ? sia_train_tokenizer_save(s->data->tokenizer, job->folder, err) : SIA_OK;
+    /* Weights from elsewhere go on with the tokens that they know. */
+    sia_data_source source = *job->source;
+    char *tokenizer = NULL;
+    if (job->initial) {
+        status = sia_model_tokenizer(job->initial, source.tokenizer, &tokenizer, err);
+        source.tokenizer = tokenizer;
+    }
+    if (!status) status = sia_train_data_prepare(&s->own, &source, job->folder, &s->settings, err);
+    free(tokenizer);
     return status;
 }
 

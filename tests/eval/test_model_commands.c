@@ -62,7 +62,7 @@ static const command_case cases[] = {
      "model.safetensors"},
     {"cp -r run other; echo '{' > other/tokenizer.json; $SIA eval other --data text", 1, "tokenizer.json"},
     {"seq 1 3000 > numbers; $SIA tokenizer train --size 300 --out large.json numbers && "
-     "$SIA eval run --tokenizer large.json --data text",
+     "cp -r run alien && rm alien/tokenizer.json && $SIA eval alien --tokenizer large.json --data text",
      2, "the tokenizer has 300 tokens, the model's vocabulary ends at 264"},
     {"mkdir bare; cp run/step-000007/model.safetensors bare; $SIA eval bare/model.safetensors --data text", 2,
      "no tokenizer.json beside it"},
@@ -113,7 +113,8 @@ static const command_case cases[] = {
     {"$SIA generate run --prompt a --prompt-file text", 2, "want --prompt or --prompt-file, not both"},
     {"$SIA generate run --prompt-file missing.txt", 1, "missing.txt: No such file or directory"},
     {"$SIA generate bare/model.safetensors", 2, "no tokenizer.json beside the model: want --tokenizer PATH"},
-    {"$SIA generate run --tokenizer large.json", 2, "the tokenizer has 300 tokens"},
+    {"$SIA generate run --tokenizer large.json", 2, "large.json: another tokenizer than run/tokenizer.json"},
+    {"$SIA generate bare/model.safetensors --tokenizer large.json", 2, "the tokenizer has 300 tokens"},
     {"$SIA generate bad", 1, "model.safetensors"},
     {"$SIA generate run --temperature -1", 2, "--temperature -1: want 0 to 1000"},
     {"$SIA generate run --top-p 2", 2, "--top-p 2: want 1e-6 to 1"},

@@ -26,6 +26,9 @@ enum { STEPS = 60, KILLS = 10 };
 #define SMALL " --layers 2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 60 --log-every 1"
 #define CHECKS " --eval-every 7 --eval-windows 4 --lengths 1x,2x"
 #define WHOLE SMALL CHECKS " --save-every 5"
+#define FROM                                                                                             \
+    " --vocabulary 300 --layers 2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 2 --log-every 1" \
+    " --lengths 1x --eval-windows 4"
 
 static double whole_seconds; /* of the run that nobody disturbs */
 
@@ -380,7 +383,14 @@ static const command_case refusals[] = {
     {"rm -rf x; $SIA train --out x --quiet --from absent", 1, "absent"},
     {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
      "300 text.txt",
-     2, "has no tensor"},
+     2,
+     "whole: its embedding.weight is 300 x 32, here 300 x 64 is wanted: --config with the config.json of its "
+     "run "
+     "takes its shape"},
+    {"rm -rf x; $SIA train --out x --quiet --from whole --width 32 --layers 3 --heads 2 --train-len 32 "
+     "--lengths "
+     "1x --vocabulary 300 text.txt",
+     2, "whole: has no blocks.2."},
     /* A person's folder stays as it is, whatever is begun there; so does his data in a folder where a start failed. */
     {"rm -rf p; mkdir -p p/data; cp text.txt p/data/book.txt; printf mine > p/eval.jsonl; mkdir "
      "p/notes.tmp-aside; "
@@ -564,11 +574,26 @@ static const command_case ways[] = {
     {"rm -rf generated; $SIA train --out generated --vocabulary 300 --quiet --json" WHOLE, 0,
      "\"validation\": {\"1x\": "},
     {"$SIA train --out generated --resume --quiet && echo done", 0, "done"},
-    {"$SIA train --out from --from whole --quiet text.txt --tokenizer whole/tokenizer.json --scheme "
-     "logn+rope --vocabulary 300 --layers "
-     "2 --width 32 --heads 2 --train-len 32 --batch 4 --steps 2 --log-every 1 --lengths 1x --eval-windows 4 "
-     "--threads 1 && echo done",
+    {"$SIA data generate --words 3000 --seed 8 --out half.txt", 0, ""},
+    /* Weights go on with the tokens that they know, whatever the text is: none is trained anew, no other is taken. */
+    {"$SIA train --out from --from whole/step-000060 --quiet half.txt --scheme logn+rope" FROM
+     " && cmp from/tokenizer.json whole/tokenizer.json && echo done",
      0, "done"},
+    {"rm -rf x; $SIA train --out x --from whole --quiet" FROM
+     " && cmp x/tokenizer.json whole/tokenizer.json && echo done",
+     0, "done"}, /* generated text */
+    {"$SIA tokenizer train --size 300 --out other.json half.txt 2>&1; $SIA data pack --tokenizer "
+     "other.json "
+     "--out other half.txt 2>&1; rm -rf x; $SIA train --out x --from whole --quiet text.txt --tokenizer "
+     "other.json" FROM,
+     2, "other.json: another tokenizer than whole/tokenizer.json, which the model was trained with"},
+    {"rm -rf x; $SIA train --out x --from whole --quiet other" FROM, 1,
+     "other: packed with another tokenizer than the one it is to be read with"},
+    {"rm -rf x; $SIA train --out x --from whole --quiet 'other/train_*.bin'" FROM, 1,
+     "packed with another tokenizer"},
+    {"$SIA eval whole --lengths 1x --tokenizer other.json --data text.txt", 2,
+     "other.json: another tokenizer than whole/tokenizer.json"},
+    {"$SIA generate whole --tokens 1 --tokenizer other.json", 2, "other.json: another tokenizer than"},
 };
 
 static void test_data(void **state) {
