@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "larger.h"
 #include "threads.h"
@@ -299,6 +300,22 @@ static void run_of_rank(sia_comm *c, void *context) {
     json_decref(data.description);
 }
 
+/* The time of all steps that a run's log has, by the tokens and the speed that it says. */
+static double logged_seconds(const char *folder) {
+    char path[128];
+    double seconds = 0, speed, tokens = BATCH * LENGTH;
+    json_t *line;
+    (void)snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL))) {
+        if (json_unpack(line, "{s:F}", "tokens_per_s", &speed) == 0) seconds += tokens / speed;
+        json_decref(line);
+    }
+    (void)fclose(file);
+    return seconds;
+}
+
 /* Ranks that see another text are refused; rank 0 alone writes. */
 static void whole_runs(void **state) {
     (void)state;
@@ -324,12 +341,15 @@ static void whole_runs(void **state) {
     assert_string_equal(t.said[1].text, "rank 2: its text to validate on is not that of rank 0");
     t.other_val = false;
     t.folder = run;
+    double started = sia_seconds();
     run_ranks(3, 60, run_of_rank, &t);
+    double seconds = sia_seconds() - started;
     for (int r = 0; r < 3; r++)
         if (t.status[r]) fail_msg("rank %d: %s", r, t.said[r].text);
     sia_checkpoint *c;
     assert_int_equal(sia_checkpoint_open(&c, run, STEPS, false, &t.said[0]), SIA_OK);
     sia_checkpoint_close(c);
+    assert_true(logged_seconds(run) > 0 && logged_seconds(run) < seconds);
     /* One rank of those that share a sequence wants to stop: all do, and the step that is validated is there. */
     t.folder = stopped;
     t.stopped = true;

@@ -275,16 +275,52 @@ static void test_without_a_cut(void **state) {
     free(text);
 }
 
-/* Every pair of bytes is a token: more than a shard can hold. */
+/* What sia made is no text: a folder of it is refused when it is named, and left out inside of another. */
+static void test_own_folders(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *second;
+        bool ours;
+    } cases[] = {{"data.json", "tokenizer.json", true}, {"lock", "config.json", true},
+                 {"lock", "study.json", true},          {"lock", "compare.jsonl", true},
+                 {"lock", "needle.jsonl", true},        {"data.json", "config.json", false},
+                 {"lock", "tokenizer.json", false}};
+    assert_int_equal(mkdir(in_scratch("around"), 0777), 0);
+    assert_int_equal(mkdir(in_scratch("around/it"), 0777), 0);
+    (void)write_text("around/book.txt", "a book");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char first[64], second[64];
+        sia_inputs inputs = {0};
+        sia_error err = {0};
+        (void)snprintf(first, sizeof first, "around/it/%s", cases[i].first);
+        (void)snprintf(second, sizeof second, "around/it/%s", cases[i].second);
+        (void)write_text(first, "{}");
+        (void)write_text(second, "{}");
+        assert_int_equal(sia_inputs_add(&inputs, in_scratch("around/it"), false, &err),
+                         cases[i].ours ? SIA_ARGUMENT : SIA_OK);
+        if (cases[i].ours) assert_sentence(&err, "it: packed text, a run or a study: want text files");
+        OK(sia_inputs_add(&inputs, in_scratch("around"), false, &said));
+        assert_int_equal(inputs.count,
+                         cases[i].ours ? 1 : 2 + 3); /* the book; else all, and those of before */
+        sia_inputs_free(&inputs);
+        assert_int_equal(unlink(in_scratch(first)), 0);
+        assert_int_equal(unlink(in_scratch(second)), 0);
+    }
+    (void)unlink(in_scratch("around/book.txt"));
+    (void)rmdir(in_scratch("around/it"));
+    (void)rmdir(in_scratch("around"));
+}
+
+/* Bytes and pairs of bytes: one token more than a shard can hold. */
 static sia_tokenizer *large_tokenizer(void) {
     sia_tokenizer *t;
-    OK(sia_vocabulary_create(&t, "large", 256 + 65536 + 1, 0, &said));
-    for (uint32_t i = 0; i < 256 + 65536; i++) {
+    OK(sia_vocabulary_create(&t, "large", 65536 + 1, 0, &said));
+    for (uint32_t i = 0; i < 65536; i++) {
         uint32_t pair = i < 256 ? i << 8 : i - 256;
         char bytes[2] = {(char)(pair >> 8), (char)(pair & 0xff)};
         OK(sia_vocabulary_set(t, i, bytes, i < 256 ? 1 : 2, &said));
     }
-    OK(sia_vocabulary_set_special(t, 256 + 65536, "<|endoftext|>", &said));
+    OK(sia_vocabulary_set_special(t, 65536, "<|endoftext|>", &said));
     OK(sia_vocabulary_finish(t, &said));
     return t;
 }
@@ -320,10 +356,10 @@ static void test_refusals(void **state) {
     tokenizer = large_tokenizer();
     assert_int_equal(pack(in_scratch("refused"), (sia_pack_options){0}, in_scratch("in.txt"), NULL, &tails),
                      SIA_ARGUMENT);
-    assert_sentence(&said, "a vocabulary of 65793: shards hold tokens below 65536");
+    assert_sentence(&said, "a vocabulary of 65537: shards hold tokens below 65536");
     sia_corpus *c;
     assert_int_equal(sia_corpus_generate(&c, tokenizer, 1, 0, 1, 10, 1, &said), SIA_ARGUMENT);
-    assert_sentence(&said, "a vocabulary of 65793: a corpus has tokens below 65536");
+    assert_sentence(&said, "a vocabulary of 65537: a corpus has tokens below 65536");
     sia_tokenizer_close(tokenizer);
     tokenizer = small;
     assert_int_equal(count_entries(scratch), before);
@@ -591,12 +627,12 @@ static void test_stopped_listing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents),       cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_manifest),        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_claims),          cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_without_a_cut),   cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_stopped_listing),
+        cmocka_unit_test(test_documents), cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_manifest),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_claims),    cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_own_folders),
+        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_without_a_cut),
+        cmocka_unit_test(test_commands),  cmocka_unit_test(test_stopped_listing),
     };
     return cmocka_run_group_tests_name("pack", tests, create, destroy);
 }

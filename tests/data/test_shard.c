@@ -111,6 +111,20 @@ static void test_outside_when_read(void **state) {
     sia_corpus_close(c);
 }
 
+/* The first token that is outside, in any of the blocks that are looked at one by one. */
+static void test_outside_anywhere(void **state) {
+    (void)state;
+    enum { TOKENS = 10000 };
+    static const int64_t places[] = {0, 1, 4095, 4096, 8191, 8192, TOKENS - 1};
+    static uint16_t tokens[TOKENS];
+    assert_int_equal(sia_shard_outside(tokens, TOKENS, 100), TOKENS);
+    for (size_t i = sizeof places / sizeof *places; i-- > 0;) { /* those behind it stay */
+        tokens[places[i]] = 100;
+        assert_int_equal(sia_shard_outside(tokens, TOKENS, 100), places[i]);
+        assert_int_equal(sia_shard_outside(tokens, TOKENS, 101), TOKENS);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------- whole corpora */
 
 static void write_shard(const char *name, const uint32_t *ids, size_t count) {
@@ -285,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_sha256),
         cmocka_unit_test(test_broken_shards),
         cmocka_unit_test(test_outside_when_read),
+        cmocka_unit_test(test_outside_anywhere),
         cmocka_unit_test(test_pattern),
         cmocka_unit_test(test_shard_limits),
         cmocka_unit_test(test_fineweb_like),

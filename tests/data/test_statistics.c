@@ -106,6 +106,34 @@ static void test_recurrence(void **state) {
     assert_true(at_distance(&r, 100)->recurrence < 1e-9);
 }
 
+/* Ten symbols in runs of 40: at a distance d below that P(same) = 1 - d/40 + d/40 / 10, and by chance it is 1/10. The
+ * power is that of the line through three points, the fewest that make one. */
+static void test_powers(void **state) {
+    (void)state;
+    static const double distance[] = {10, 20, 30};
+    double x[3], y[3], mean_x = 0, mean_y = 0, xx = 0, xy = 0;
+    for (int i = 0; i < COUNT; i++) symbols[i] = (uint32_t)sia_random_below(5, (uint64_t)i / 40, 10);
+    for (int i = 0; i < 3; i++) {
+        double d = distance[i] / 40;
+        x[i] = log(distance[i]);
+        y[i] = log((1 - d + d / 10) * 10 - 1);
+        mean_x += x[i] / 3;
+        mean_y += y[i] / 3;
+    }
+    for (int i = 0; i < 3; i++) {
+        xx += (x[i] - mean_x) * (x[i] - mean_x);
+        xy += (x[i] - mean_x) * (y[i] - mean_y);
+    }
+    sia_statistics three, two;
+    sia_sequence s = sequence();
+    OK(sia_statistics_compute(&s, &(sia_statistics_options){.classes = 4, .max_distance = 30}, &three,
+                              &said));
+    OK(sia_statistics_compute(&s, &(sia_statistics_options){.classes = 4, .max_distance = 20}, &two, &said));
+    print_message("  recurrence falls by the power %.3f, want %.3f\n", three.recurrence_power, -xy / xx);
+    assert_true(fabs(three.recurrence_power + xy / xx) < 0.05);
+    assert_true(isnan(two.recurrence_power));
+}
+
 static void test_word_list(void **state) {
     (void)state;
     static const char text[] = "The cat's paw--the CAT; caf\xc3\xa9 'tis don' 42 x1y";
@@ -135,6 +163,9 @@ static void test_word_list(void **state) {
     memset(endless, 'a', 100000);
     OK(sia_word_list_add(&w, endless, 100000, &said));
     assert_int_equal(w.count, 30001);
+    size_t longest;
+    (void)sia_word_list_text(&w, w.symbols[30000], &longest);
+    assert_int_equal(longest, 256);
     free(endless);
     sia_word_list_free(&w);
     /* A limit keeps the first words, in the middle of a document too, and counts all. */
@@ -189,8 +220,9 @@ static void test_stopped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_markov),     cmocka_unit_test(test_independent_zipf),
-        cmocka_unit_test(test_recurrence), cmocka_unit_test(test_word_list),
-        cmocka_unit_test(test_errors),     cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_recurrence), cmocka_unit_test(test_powers),
+        cmocka_unit_test(test_word_list),  cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_stopped),
     };
     return cmocka_run_group_tests_name("statistics", tests, NULL, NULL);
 }

@@ -285,6 +285,15 @@ static void test_second_names(void **state) {
     sia_run_close(run);
     assert_file("hard/eval.jsonl", LINE("1") "{}\n");
     assert_file("notes", LINE("1") "the rest");
+    /* One without a second name stays the file that it is: who follows it sees the lines that come. */
+    struct stat before, after;
+    (void)write_text("hard/metrics.jsonl", LINE("1") "the rest");
+    assert_int_equal(stat(in_scratch("hard/metrics.jsonl"), &before), 0);
+    OK(sia_run_open(&run, in_scratch("hard"), &said));
+    sia_run_close(run);
+    assert_file("hard/metrics.jsonl", LINE("1"));
+    assert_int_equal(stat(in_scratch("hard/metrics.jsonl"), &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
     /* An empty file elsewhere is not known to be a lock. */
     assert_int_equal(unlink(there), 0);
     (void)write_text("empty", "");
@@ -292,6 +301,27 @@ static void test_second_names(void **state) {
     assert_int_equal(sia_run_open(&run, in_scratch("hard"), &err), SIA_ARGUMENT);
     assert_sentence(&err, "hard/lock: is not the lock of a run");
     assert_file("empty", "");
+}
+
+/* A folder from someone else: none of the names that are written there may lead elsewhere. */
+static void test_links(void **state) {
+    (void)state;
+    static const char *const names[] = {"metrics.jsonl", "eval.jsonl",  "compare.jsonl", "needle.jsonl",
+                                        "lock",          "config.json", "study.json",    "tokenizer.json",
+                                        "data",          "runs"};
+    assert_int_equal(mkdir(in_scratch("linked"), 0777), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        sia_run *run;
+        sia_error err;
+        char path[64], sentence[96];
+        (void)snprintf(path, sizeof path, "linked/%s", names[i]);
+        (void)snprintf(sentence, sizeof sentence, "%s: is a link", path);
+        assert_int_equal(symlink("../victim", in_scratch(path)), 0);
+        assert_true(sia_run_open(&run, in_scratch("linked"), &err) != SIA_OK);
+        assert_sentence(&err, sentence);
+        assert_false(exists(in_scratch("victim")));
+        assert_int_equal(unlink(in_scratch(path)), 0);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- the logs */
@@ -444,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_folder_moved),
         cmocka_unit_test(test_lock_on_full_disk),
         cmocka_unit_test(test_second_names),
+        cmocka_unit_test(test_links),
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_full_disk),

@@ -5,6 +5,9 @@
 #include "support.h"
 
 #include "base/json.h"
+#include "data/inputs.h"
+#include "data/manifest.h"
+#include "data/pack.h"
 #include "model/config.h"
 #include "train/data.h"
 #include "train/settings.h"
@@ -318,6 +321,10 @@ static void test_generated(void **state) {
     opening.stopped = stop_now;
     assert_int_equal(sia_train_data_open(&val, json, &opening, &err), SIA_STOPPED);
     json_decref(json);
+    /* The most that a run is given is begun; one document more would be refused. */
+    json = parse(GENERATED("16384", "8193", "4096"));
+    assert_int_equal(sia_train_data_open(&val, json, &opening, &err), SIA_STOPPED);
+    json_decref(json);
     sia_tokenizer_close(tokenizer);
     /* More than may be described is refused when a run is begun: four windows are in a document, 4096 documents the most. */
     sia_settings s;
@@ -381,6 +388,60 @@ static void test_old_pack(void **state) {
         sia_train_data_close(&d);
     }
     free(text);
+    sia_tokenizer_close(tokenizer);
+}
+
+/* Packed text without a part to validate on is trained on all the same. And shards without a tokenizer: that of another
+ * text, which a start that failed has left, goes. */
+static void test_text_alone(void **state) {
+    (void)state;
+    sia_tokenizer *tokenizer = small_tokenizer(400);
+    sia_inputs inputs = {0};
+    sia_manifest manifest;
+    sia_pack_options options = {.tokenizer = tokenizer,
+                                .folder = in_scratch("text-alone"),
+                                .inputs = {&inputs},
+                                .shard_tokens = 1000000,
+                                .threads = 1};
+    bool tails;
+    OK(sia_inputs_add(&inputs, write_text("alone.txt", "a text of some words, and no other"), false, &said));
+    OK(sia_pack(&options, &manifest, &tails, &said));
+    sia_manifest_free(&manifest);
+    sia_inputs_free(&inputs);
+    char folder[512], shard[512], *packed[] = {folder}, *shards[] = {shard};
+    (void)snprintf(folder, sizeof folder, "%s", in_scratch("text-alone"));
+    (void)snprintf(shard, sizeof shard, "%s", in_scratch("bare/train_000000.bin"));
+    assert_int_equal(mkdir(in_scratch("bare"), 0777), 0);
+    assert_int_equal(link(in_scratch("text-alone/train_000000.bin"), shards[0]), 0);
+    const struct {
+        char **paths;
+        bool tokenizer;
+    } cases[] = {{packed, true}, {shards, false}};
+    assert_int_equal(mkdir(in_scratch("of-text"), 0777), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sia_settings s;
+        sia_train_data d;
+        sia_data_source from = {.paths = cases[i].paths, .count = 1, .threads = 1};
+        OK(sia_settings_preset(&s, "tiny", &said));
+        (void)write_text("of-text/tokenizer.json", "of another text");
+        OK(sia_train_data_prepare(&d, &from, in_scratch("of-text"), &s, &said));
+        assert_non_null(d.train);
+        assert_null(d.val);
+        assert_int_equal(d.tokenizer != NULL, cases[i].tokenizer);
+        assert_int_equal(exists(in_scratch("of-text/tokenizer.json")), cases[i].tokenizer);
+        sia_train_data_close(&d);
+    }
+    /* One that cannot be removed. */
+    sia_settings s;
+    sia_train_data d;
+    sia_error err;
+    OK(sia_settings_preset(&s, "tiny", &said));
+    assert_int_equal(mkdir(in_scratch("of-text/tokenizer.json"), 0777), 0);
+    assert_int_equal(sia_train_data_prepare(&d, &(sia_data_source){.paths = shards, .count = 1, .threads = 1},
+                                            in_scratch("of-text"), &s, &err),
+                     SIA_FILE);
+    assert_sentence(&err, "of-text/tokenizer.json");
+    sia_train_data_close(&d);
     sia_tokenizer_close(tokenizer);
 }
 
@@ -473,7 +534,8 @@ int main(void) {
         cmocka_unit_test(test_cut),        cmocka_unit_test(test_multiples),
         cmocka_unit_test(test_lengths),    cmocka_unit_test(test_descriptions),
         cmocka_unit_test(test_sources),    cmocka_unit_test(test_generated),
-        cmocka_unit_test(test_old_pack),   cmocka_unit_test(test_json),
+        cmocka_unit_test(test_old_pack),   cmocka_unit_test(test_text_alone),
+        cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests_name("settings", tests, scratch_create, scratch_destroy);
 }
