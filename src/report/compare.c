@@ -245,20 +245,25 @@ static void lead_counts(sia_page *lead, const sia_comparison *c) {
                         c->losses.count > 1 ? " each" : "");
     else
         sia_page_printf(lead, "%d to %d seeds each", c->fewest_seeds, c->most_seeds);
-    double tokens = sia_line_number(first, "tokens");
-    bool same = true;
-    for (size_t i = 0; i < c->lines->count; i++)
-        if (sia_line_is(c->lines->list[i], "result") && sia_comparison_has(c, c->lines->list[i]) &&
-            sia_line_number(c->lines->list[i], "tokens") != tokens)
-            same = false;
+    double least = sia_line_number(first, "tokens"), most = least;
+    for (size_t i = 0; i < c->lines->count; i++) {
+        double tokens = sia_line_number(c->lines->list[i], "tokens");
+        if (!sia_line_is(c->lines->list[i], "result") || !sia_comparison_has(c, c->lines->list[i])) continue;
+        if (tokens < least) least = tokens;
+        if (tokens > most) most = tokens;
+    }
     if (isfinite(c->train_len))
         sia_page_printf(lead, ", trained at %.0f tokens", c->train_len);
     else
         lead_train_lens(lead, c);
-    if (same && isfinite(tokens)) {
+    if (isfinite(least)) {
         sia_page_add(lead, " on ");
-        say_tokens(lead, tokens);
-        sia_page_add(lead, c->losses.count > 1 ? " each" : "");
+        say_tokens(lead, least);
+        if (most > least) { /* of a sweep: then the longer training is a part of what is compared */
+            sia_page_add(lead, " to ");
+            say_tokens(lead, most);
+        }
+        sia_page_add(lead, c->losses.count > 1 && most == least ? " each" : "");
     }
     const char *data = sia_line_text(study, "data");
     if (*data) {

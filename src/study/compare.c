@@ -131,7 +131,9 @@ static sia_status fit_parts(study *s, sia_error *err) {
     if (!s->plan.parts[0].settings.training.multiples[0])
         return sia_fail(err, SIA_ARGUMENT, "multiples: want a length to compare at");
     if (!s->data.val)
-        return sia_fail(err, SIA_ARGUMENT, "there is no text to validate on: name some with --val");
+        return sia_fail(
+            err, SIA_ARGUMENT,
+            "there is no text to validate on: name some with --val, or pack the text with a part for it");
     for (int64_t i = 0; !status && i < s->plan.count; i++) {
         sia_settings *settings = &s->plan.parts[i].settings;
         status = sia_train_fit_vocabulary(settings, s->job->source, s->data.train, err);
@@ -322,6 +324,13 @@ static sia_status append_step(worker *w, const char *kind, int64_t step, int64_t
     return status;
 }
 
+/* How much of the mean so far stays when a loss comes: over five lines of the log, or a tenth of a log that is shorter
+ * than 50. More would show the beginning of a short training at its end. */
+static double kept_of_mean(const sia_training_settings *t) {
+    double lines = (double)t->steps / (double)t->log_every;
+    return fmax(0, fmin(0.8, 1 - 10 / lines));
+}
+
 /* Lines of the run's metrics go to compare.jsonl with the name of the scheme: about 50 of the loss, which is smoothed,
  * and all of validation. */
 static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
@@ -330,15 +339,15 @@ static sia_status append_curve(worker *w, const char *folder, sia_error *err) {
     sia_status status = sia_json_log_open(&log, folder, "metrics.jsonl", PTRDIFF_MAX, err);
     if (!status && !log.text) status = sia_fail(err, SIA_FILE, "%s: not there after training", log.path);
     int64_t every = w->p->settings.training.steps / 50 + 1, next = every;
-    double smoothed = 0;
+    double smoothed = 0, keep = kept_of_mean(&w->p->settings.training);
     while (!status && sia_json_log_next(&log, &line, &status, err)) {
         int64_t step = json_integer_value(json_object_get(line, "step"));
         const json_t *loss = json_object_get(line, "loss");
         const char *length;
         json_t *value;
         if (loss)
-            smoothed =
-                smoothed == 0 ? json_number_value(loss) : 0.8 * smoothed + 0.2 * json_number_value(loss);
+            smoothed = smoothed == 0 ? json_number_value(loss)
+                                     : keep * smoothed + (1 - keep) * json_number_value(loss);
         if (loss && step >= next) {
             next = step + every;
             status = append_step(w, "curve", step, 0, json_real(smoothed), err);

@@ -477,8 +477,10 @@ static sia_status kind_of(const sia_data_source *s, source_kind *kind, sia_error
 /* What was asked for and has no meaning here is an error, never ignored. */
 static sia_status check_source(const sia_data_source *s, source_kind kind, sia_error *err) {
     if (s->val && (kind == GENERATED || kind == PACKED))
-        return sia_fail(err, SIA_ARGUMENT, "val %s: %s its own text to validate on", s->val,
-                        kind == PACKED ? "a packed folder has" : "generated text has");
+        return sia_fail(err, SIA_ARGUMENT, "val %s: %s", s->val,
+                        kind == PACKED ? "a packed folder is validated on its own part for that: name it for "
+                                         "'sia data pack'"
+                                       : "generated text has its own text to validate on");
     if (s->fraction_given && kind != TEXTS)
         return sia_fail(err, SIA_ARGUMENT,
                         "val-fraction: only for text files, which are divided into documents");

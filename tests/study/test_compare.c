@@ -225,8 +225,8 @@ static void check_bins(const json_t *position, double loss) {
     close_to("mean of the bins", sum, loss);
 }
 
-/* The curve is the run's own, smoothed: a fifth of each new loss. */
-static void check_curve(const json_t *lines, const json_t *metrics, int seed) {
+/* The curve is the run's own, smoothed: of each new loss a fifth, and more in a log of less than 50 lines. */
+static void check_curve(const json_t *lines, const json_t *metrics, int seed, size_t steps, double share) {
     double smooth = 0;
     size_t i, at = 0;
     json_t *line;
@@ -234,11 +234,34 @@ static void check_curve(const json_t *lines, const json_t *metrics, int seed) {
         if (strcmp(json_string_value(json_object_get(line, "kind")), "curve") != 0) continue;
         if (number_of(line, "seed") != seed) continue;
         const json_t *metric = json_array_get(metrics, at);
-        smooth = at++ ? smooth + (number_of(metric, "loss") - smooth) / 5 : number_of(metric, "loss");
+        smooth = at++ ? smooth + (number_of(metric, "loss") - smooth) * share : number_of(metric, "loss");
         assert_int_equal(number_of(line, "step"), number_of(metric, "step"));
         close_to("smoothed loss", number_of(line, "loss"), smooth);
     }
-    assert_int_equal(at, 3);
+    assert_int_equal(at, steps);
+}
+
+static void smoothing(void **state) {
+    (void)state;
+    static const struct {
+        size_t steps;
+        double share;
+    } cases[] = {{10, 1}, {20, 0.5}, {49, 10.0 / 49}}; /* from 50 on not each of them has a line of a curve */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[400];
+        (void)snprintf(
+            command, sizeof command,
+            "rm -rf smooth; $SIA compare --out smooth --quiet --schemes rope --layers 1 --width 16 "
+            "--heads 2 --vocabulary 300 --train-len 16 --batch 2 --log-every 1 --lengths 1x "
+            "--eval-windows 2 --steps %zu",
+            cases[i].steps);
+        assert_int_equal(run_quietly(command), 0);
+        json_t *lines = lines_of("smooth/compare.jsonl"),
+               *metrics = lines_of("smooth/runs/rope-seed0/metrics.jsonl");
+        check_curve(lines, metrics, 0, cases[i].steps, cases[i].share);
+        json_decref(lines);
+        json_decref(metrics);
+    }
 }
 
 /* What a study writes, from what its runs wrote; means and standard errors of two seeds. */
@@ -251,7 +274,7 @@ static void figures(void **state) {
     for (int seed = 0; seed < 2; seed++) {
         json_t *metrics = lines_of(seed ? "figures/runs/rope-seed1/metrics.jsonl"
                                         : "figures/runs/rope-seed0/metrics.jsonl");
-        check_curve(lines, metrics, seed);
+        check_curve(lines, metrics, seed, 3, 1);
         const json_t *validation = json_object_get(json_array_get(metrics, 3), "validation");
         for (int s = 0; s < 2; s++) {
             const json_t *result = line_of(lines, "result", schemes[s], seed);
@@ -499,15 +522,12 @@ static void command_lines(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trained_schemes),
-                                       cmocka_unit_test(plans),
-                                       cmocka_unit_test(whole_study),
-                                       cmocka_unit_test(figures),
-                                       cmocka_unit_test(goes_on_from_every_line),
-                                       cmocka_unit_test(shared_curve),
-                                       cmocka_unit_test(all_commands),
-                                       cmocka_unit_test(wrong_results),
-                                       cmocka_unit_test(links),
-                                       cmocka_unit_test(command_lines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trained_schemes), cmocka_unit_test(plans),
+        cmocka_unit_test(whole_study),     cmocka_unit_test(figures),
+        cmocka_unit_test(smoothing),       cmocka_unit_test(goes_on_from_every_line),
+        cmocka_unit_test(shared_curve),    cmocka_unit_test(all_commands),
+        cmocka_unit_test(wrong_results),   cmocka_unit_test(links),
+        cmocka_unit_test(command_lines)};
     return cmocka_run_group_tests(tests, open_command_folder, close_command_folder);
 }

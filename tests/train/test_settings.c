@@ -458,7 +458,7 @@ static void test_sources(void **state) {
         {{.paths = two, .count = 2}, "b.bin: shards stand alone: want one folder or one pattern"},
         {{.val = "v.txt"}, "val v.txt: generated text has its own text to validate on"},
         {{.paths = packed, .count = 1, .val = "v.txt"},
-         "val v.txt: a packed folder has its own text to validate on"},
+         "val v.txt: a packed folder is validated on its own part for that: name it for 'sia data pack'"},
         {{.fraction_given = true}, "val-fraction: only for text files"},
         {{.paths = two + 1, .count = 1, .fraction_given = true}, "val-fraction: only for text files"},
     };
