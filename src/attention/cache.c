@@ -360,7 +360,7 @@ sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float
                             float *lse, sia_error *err) {
     if (!c) return sia_fail(err, SIA_ARGUMENT, "cache: NULL");
     if (c->length == 0)
-        return sia_fail(err, SIA_ARGUMENT, "n %lld: the cache is empty, want positions appended before",
+        return sia_fail(err, SIA_ARGUMENT, "n %lld: the cache is empty: want positions appended first",
                         (long long)n);
     if (n < 1 || n > c->length)
         return sia_fail(err, SIA_ARGUMENT, "n %lld: want 1 to %lld, the length of the cache", (long long)n,

@@ -224,10 +224,11 @@ static sia_status read_header(sia_safetensors *file, const char *header, uint64_
 
 static sia_status check_length(const sia_safetensors *file, uint64_t length, size_t size, sia_error *err) {
     if (length > SIA_SAFETENSORS_HEADER)
-        return sia_fail(err, SIA_FORMAT,
-                        "%s: no safetensors file: its first 8 bytes, the length of the header, say %" PRIu64
-                        ", and %d is the most",
-                        file->path, length, SIA_SAFETENSORS_HEADER);
+        return sia_fail(
+            err, SIA_FORMAT,
+            "%s: not a safetensors file: its first 8 bytes, the length of the header, say %" PRIu64
+            ", and %d is the most",
+            file->path, length, SIA_SAFETENSORS_HEADER);
     if (length > size - sizeof length)
         return sia_fail(err, SIA_FORMAT,
                         "%s: header of %" PRIu64 " bytes: the file has %zu behind its length", file->path,

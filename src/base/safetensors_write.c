@@ -102,8 +102,8 @@ static sia_status tensor_bytes(const sia_safetensors_writer *w, const char *name
     char text[SIA_TENSOR_TEXT];
     if (empty) product = 0;
     if (!good || __builtin_add_overflow(w->bytes, product, &end))
-        return sia_fail(err, SIA_ARGUMENT, "%s: tensor \"%.100s\": %s is no size of a tensor", w->path, name,
-                        sia_tensor_text(dtype, dims, shape, text));
+        return sia_fail(err, SIA_ARGUMENT, "%s: tensor \"%.100s\": %s is not a size for a tensor", w->path,
+                        name, sia_tensor_text(dtype, dims, shape, text));
     if (w->bytes % size)
         return sia_fail(err, SIA_ARGUMENT,
                         "%s: tensor \"%.100s\": %s would start at byte %" PRId64

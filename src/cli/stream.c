@@ -26,7 +26,7 @@ sia_status cli_refuse_input(const char *out, const char *input, sia_error *err) 
     struct stat to, from;
     if (strcmp(out, "-") == 0 || stat(out, &to) != 0 || !S_ISREG(to.st_mode)) return SIA_OK;
     if (stat(input, &from) != 0 || !sia_same_file(&to, &from)) return SIA_OK;
-    return sia_fail(err, SIA_ARGUMENT, "--out %s: is what is read: name another file", out);
+    return sia_fail(err, SIA_ARGUMENT, "--out %s: is also an input: name another file", out);
 }
 
 sia_status cli_stream_open(cli_stream *in, const char *path, sia_error *err) {

@@ -29,7 +29,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
                 e->threads, e->threads == 1 ? "" : "s");
         if (e->ranks > 1) fprintf(stderr, " on each of %d ranks", e->ranks);
         fputc('\n', stderr);
-        if (e->step) fprintf(stderr, "goes on from step %lld\n", (long long)e->step);
+        if (e->step) fprintf(stderr, "continues from step %lld\n", (long long)e->step);
     }
     *p->shown.what = 0;
     cli_progress_start(&p->shown.line, p->shown.what, (double)((p->steps - e->step) * p->tokens), "k tokens",

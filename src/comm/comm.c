@@ -285,7 +285,7 @@ sia_status sia_comm_same(sia_comm *c, const char *what, const char *text, sia_er
     memcpy(first, sum, sizeof first);
     sia_status status = sia_comm_broadcast(c, first, sizeof first, 0, err);
     if (!status && memcmp(first, sum, sizeof sum) != 0)
-        status = sia_fail(err, SIA_ARGUMENT, "it has another %s than rank 0", what);
+        status = sia_fail(err, SIA_ARGUMENT, "its %s is not that of rank 0", what);
     return sia_comm_agree(c, status, err);
 }
 

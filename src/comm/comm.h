@@ -92,7 +92,7 @@ static inline sia_status sia_agree_or_fail(sia_comm *c, sia_status status, sia_e
 bool sia_comm_agreed(const sia_comm *c);
 
 /* SIA_ARGUMENT on all ranks unless the text, of any length, is the same on all; `what` names it in the sentence:
- * "rank 2: it has another WHAT than rank 0". */
+ * "rank 2: its WHAT is not that of rank 0". */
 sia_status sia_comm_same(sia_comm *c, const char *what, const char *text, sia_error *err);
 
 /* texts[r], on rank 0, is that of rank r; each freed with free. NULL elsewhere. On failure none is there. */

@@ -148,7 +148,8 @@ static sia_status add_path(sia_inputs *inputs, const char *path, bool skip, int 
     if (!S_ISDIR(info.st_mode)) return add_file(inputs, path, skip, err);
     if (is_output(inputs, &info)) {
         if (depth) return SIA_OK;
-        return sia_fail(err, SIA_ARGUMENT, "%s: is what is written to: name the texts in it", path);
+        return sia_fail(err, SIA_ARGUMENT, "%s: is the folder that is written to: name the texts in it",
+                        path);
     }
     bool first;
     sia_status status = enter(inputs, path, &info, &first, err);

@@ -153,7 +153,7 @@ sia_status sia_model_config_read(sia_model_config *config, json_t *object, const
             status = sia_field_read(config, field, value, name, err);
         else
             status = sia_fail(err, SIA_FORMAT,
-                              "%s: '%s' is no setting of a model that sia " SIA_VERSION " knows", name, key);
+                              "%s: '%s' is not a model setting that sia " SIA_VERSION " knows", name, key);
         if (status) return status;
     }
     return SIA_OK;

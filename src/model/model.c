@@ -95,8 +95,8 @@ sia_status sia_model_set_scheme(sia_model *m, const char *scheme, int64_t eval_l
     if (!m || !scheme) return sia_fail(err, SIA_ARGUMENT, "model: want a model and a scheme, got NULL");
     int sessions = atomic_load(&m->sessions); /* their caches borrow the attention that would go */
     if (sessions)
-        return sia_fail(err, SIA_ARGUMENT, "model: %d of its sessions open, want none for another scheme",
-                        sessions);
+        return sia_fail(err, SIA_ARGUMENT, "model: %d session%s open: want none for another scheme", sessions,
+                        sessions == 1 ? "" : "s");
     sia_attention *attention;
     sia_status status = sia_model_fit_attention(m, scheme, eval_len, &attention, err);
     if (status) return status;

@@ -121,7 +121,7 @@ sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_error *err
         if (!word) return unknown_word(name, at, length, err);
         const struct word *before = slots[word->slot];
         if (before == word)
-            return sia_fail(err, SIA_SCHEME, "scheme %.64s: '%s' stands twice", name, word->name);
+            return sia_fail(err, SIA_SCHEME, "scheme %.64s: '%s' is there twice", name, word->name);
         if (before && !(is_rope_extension(word) && before->value == SIA_ROTARY_ROPE))
             return two_words(name, before, word, err);
         slots[word->slot] = word;

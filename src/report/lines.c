@@ -208,7 +208,7 @@ static sia_status parse_lines(sia_lines *lines, const char *text, size_t size, c
             if (status == SIA_MEMORY)
                 (void)sia_fail_memory(err, length, path);
             else if (status)
-                (void)sia_fail(err, SIA_FORMAT, "%s:%zu: no JSON: %s", path, number, wrong.text);
+                (void)sia_fail(err, SIA_FORMAT, "%s:%zu: not JSON: %s", path, number, wrong.text);
             else if (!json_is_object(line))
                 status = sia_fail(err, SIA_FORMAT, "%s:%zu: want a JSON object", path, number);
             if (!status) status = check_line(line, path, number, err);

@@ -166,7 +166,7 @@ sia_status sia_report_refuse(const char *where, sia_error *err) {
         ours = memmem(map.bytes, head, SIA_HTML_MARK, strlen(SIA_HTML_MARK)) != NULL;
         sia_map_close(&map);
         if (!ours)
-            status = sia_fail(err, SIA_ARGUMENT, "%s: is there, and no report of sia's: rename it", path);
+            status = sia_fail(err, SIA_ARGUMENT, "%s: exists, and is not a report of sia: rename it", path);
     }
     free(path);
     return status;
@@ -179,7 +179,7 @@ static sia_status refuse_json(const char *path, sia_error *err) {
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || sia_map_open(&map, path, NULL)) return SIA_OK;
     bool json = map.size && map.bytes[0] == '{';
     sia_map_close(&map);
-    return json ? sia_fail(err, SIA_ARGUMENT, "%s: is there, and JSON: name another file", path) : SIA_OK;
+    return json ? sia_fail(err, SIA_ARGUMENT, "%s: exists, and is JSON: name another file", path) : SIA_OK;
 }
 
 sia_status sia_report_write_titled(const char *const *folders, int count, const char *out, const char *title,

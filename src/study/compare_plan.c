@@ -107,7 +107,7 @@ static sia_status check_sweep(const sia_compare_job *job, sia_error *err) {
             (void)snprintf(a, sizeof a, "%g", job->sweep_values[i]);
             (void)snprintf(b, sizeof b, "%g", job->sweep_values[j]);
             if (!strcmp(a, b))
-                return sia_fail(err, SIA_ARGUMENT, "sweep %s: %s stands there twice", job->sweep, a);
+                return sia_fail(err, SIA_ARGUMENT, "sweep %s: %s is there twice", job->sweep, a);
         }
     return SIA_OK;
 }

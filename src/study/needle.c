@@ -124,7 +124,7 @@ static sia_status absolute(json_t *description, const char *home, sia_error *err
     char *joined = sia_path_join(home, path);
     sia_status status = joined ? SIA_OK : sia_fail_memory(err, strlen(home), "path");
     if (!status && json_object_set_new(description, "path", json_string(joined)))
-        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", joined);
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", joined);
     free(joined);
     return status;
 }
@@ -431,7 +431,7 @@ static sia_status check(state *s, sia_error *err) {
     /* The training length first: it says whether the task was learnt. */
     for (int i = 1; t->multiples[i]; i++)
         if (t->multiples[i] <= t->multiples[i - 1])
-            return sia_fail(err, SIA_ARGUMENT, "lengths: %lldx after %lldx: want them rising",
+            return sia_fail(err, SIA_ARGUMENT, "lengths: %lldx after %lldx: want them in rising order",
                             (long long)t->multiples[i], (long long)t->multiples[i - 1]);
     return SIA_OK;
 }

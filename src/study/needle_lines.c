@@ -31,8 +31,8 @@ static sia_status read_file(sia_needle_lines *lines, const char *folder, sia_err
             status = add(lines, line, err);
         } else {
             json_decref(line);
-            status =
-                sia_fail(err, SIA_FORMAT, "%s: line %lld is no JSON object", log.path, (long long)log.number);
+            status = sia_fail(err, SIA_FORMAT, "%s: line %lld: want a JSON object", log.path,
+                              (long long)log.number);
         }
     sia_json_log_close(&log);
     return status;
@@ -116,7 +116,7 @@ sia_status sia_needle_lines_name(sia_needle_lines *lines, const char *name, cons
                                  sia_error *err) {
     if (json_object_get(runs_of(lines), name)) return SIA_OK;
     if (json_object_set_new(runs_of(lines), name, json_string(path)))
-        return sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", path);
+        return sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", path);
     return write_file(lines, err);
 }
 

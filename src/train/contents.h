@@ -14,7 +14,7 @@ enum { SIA_CONTENTS_TEXT = SIA_SHA256_TEXT + 64 };
  * whole, a longer one in 64 places of 65,536 tokens each. */
 sia_status sia_contents_of(const sia_corpus *c, char text[SIA_CONTENTS_TEXT], sia_error *err);
 
-/* SIA_ARGUMENT on all ranks unless the text is the same on all: "rank 2: it has another WHAT than rank 0". c may be
+/* SIA_ARGUMENT on all ranks unless the text is the same on all: "rank 2: its WHAT is not that of rank 0". c may be
  * NULL. */
 sia_status sia_corpus_same(sia_comm *comm, const char *what, const sia_corpus *c, sia_error *err);
 

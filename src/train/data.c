@@ -350,7 +350,7 @@ static sia_status remove_old_pack(const char *path, const sia_data_source *s,
     if (!status && empty) return SIA_OK;
     if (!status && !packed)
         status = sia_fail(err, SIA_ARGUMENT,
-                          "%s: holds files that are no packed text: name another folder for the run", path);
+                          "%s: holds files that are not packed text: name another folder for the run", path);
     for (int part = 0; part < SIA_PARTS; part++)
         for (int64_t i = 0; !status && i < inputs[part].count; i++)
             if (!inputs[part].list[i].held) status = refuse_within(path, inputs[part].list[i].path, err);
@@ -416,7 +416,7 @@ static sia_status prepare_packed(json_t **description, sia_tokenizer **tokenizer
     if (!status && !*tokenizer) status = sia_tokenizer_open(tokenizer, path, err);
     if (!status) {
         *description = json_pack("{s:s, s:s}", "kind", "packed", "path", absolute);
-        if (!*description) status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", path);
+        if (!*description) status = sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", path);
     }
     free(absolute);
     return status;
@@ -452,7 +452,7 @@ static sia_status prepare_shards(json_t **description, sia_tokenizer **tokenizer
     if (!status && s->val) status = absolute_pattern(s->val, &val, err);
     if (!status) *description = json_pack("{s:s, s:s, s:s*}", "kind", "shards", "path", train, "val", val);
     if (!status && !*description)
-        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is no UTF-8", s->paths[0]);
+        status = sia_fail(err, SIA_ARGUMENT, "%s: the name is not UTF-8", s->paths[0]);
     free(train);
     free(val);
     return status;
@@ -481,7 +481,7 @@ static sia_status check_source(const sia_data_source *s, source_kind kind, sia_e
                         kind == PACKED ? "a packed folder has" : "generated text has");
     if (s->fraction_given && kind != TEXTS)
         return sia_fail(err, SIA_ARGUMENT,
-                        "val-fraction: only of text files, which are divided into documents");
+                        "val-fraction: only for text files, which are divided into documents");
     return SIA_OK;
 }
 

@@ -130,8 +130,8 @@ static bool is_taken(const char *name) {
 }
 
 /* A folder that is not ours may have anything in it, but for names that we would write: those are a person's. It is
- * listed before the lock is read: one who begins here at the same time makes the lock first, so that what was seen of
- * his is not taken for a person's. */
+ * listed before the lock is read: another process that begins here makes the lock first, so that its files are not
+ * taken for a person's. */
 static sia_status refuse_others(const char *folder, bool *known, sia_error *err) {
     bool ours = false, empty_lock = false;
     sia_names names;
@@ -207,7 +207,7 @@ static sia_status take_lock(sia_run *run, const char *path, sia_error *err) {
     const char *number = marked ? holder + strlen(LOCK_MARK) : holder;
     if (got == sizeof holder || strspn(number, "0123456789") != strlen(number) ||
         (!marked && about.st_nlink > 1))
-        return sia_fail(err, SIA_ARGUMENT, "%s: is no lock of a run: name another folder", path);
+        return sia_fail(err, SIA_ARGUMENT, "%s: is not the lock of a run: name another folder", path);
     int result;
     do result = flock(run->lock, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);

@@ -6,7 +6,7 @@
  *
  *     sia_run *run;
  *     if (sia_run_open(&run, "runs/si", err)) return err->status;     SIA_BUSY: another process is at work there
- *     status = sia_run_rewind(run, 500, err);                         when it goes on from step 500
+ *     status = sia_run_rewind(run, 500, err);                         when it continues from step 500
  *     status = sia_run_append(run, SIA_RUN_METRICS, "{\"step\": 501, \"loss\": 3.25}", err);
  *     sia_run_close(run);
  *

@@ -183,7 +183,7 @@ static sia_status read_training(sia_training_settings *t, json_t *object, const 
             : field
                 ? sia_field_read(t, field, value, name, err)
                 : sia_fail(err, SIA_FORMAT,
-                           "%s: '%s' is no setting of training that sia " SIA_VERSION " knows", name, key);
+                           "%s: '%s' is not a training setting that sia " SIA_VERSION " knows", name, key);
         if (status) return status;
     }
     return SIA_OK;
@@ -200,7 +200,7 @@ sia_status sia_settings_read(sia_settings *s, json_t *object, const char *name, 
         while (parts[i] && strcmp(parts[i], key) != 0) i++;
         if (!parts[i])
             return sia_fail(err, SIA_FORMAT,
-                            "%s: '%s' is no part of a config file: want 'model' and 'training'", name, key);
+                            "%s: '%s' is not part of a config file: want 'model' and 'training'", name, key);
     }
     json_t *model = json_object_get(object, "model"), *training = json_object_get(object, "training");
     sia_status status = model ? sia_model_config_read(&s->model, model, name, err) : SIA_OK;

@@ -110,7 +110,7 @@ static sia_status config_write(const state *s, sia_error *err) {
 static sia_status same_beginning(const char *now, const json_t *config, sia_error *err) {
     const char *then = json_string_value(json_object_get(config, "from"));
     if (now && !then)
-        return sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun without: leave it out", now);
+        return sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun without it: leave it out", now);
     if (now && strcmp(then, now) != 0)
         return sia_fail(err, SIA_ARGUMENT, "--from %s: the run was begun from %s: leave it out", now, then);
     return SIA_OK;

@@ -273,7 +273,7 @@ static void calling_the_cache(void **state) {
     assert_int_equal(sia_cache_create(&c, NULL, SIA_F32, &err), SIA_ARGUMENT);
     assert_int_equal(sia_cache_create(&c, a, SIA_F32, &err), SIA_OK);
     assert_int_equal(sia_cache_attend(c, 1, x, NULL, y, NULL, &err), SIA_ARGUMENT);
-    assert_string_equal(err.text, "n 1: the cache is empty, want positions appended before");
+    assert_string_equal(err.text, "n 1: the cache is empty: want positions appended first");
     assert_int_equal(sia_cache_append(c, 0, x, x, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "n 0: want 1 to 1073741824");
     assert_int_equal(sia_cache_append(c, 2, NULL, x, &err), SIA_ARGUMENT);

@@ -46,7 +46,7 @@ static const struct {
     {"si++prope", NULL, "scheme si++prope: no word at one end of '+'; want nope, "},
     {"pope", NULL, "scheme pope: unknown word 'pope'; want nope, rope, prope, "},
     {"SI", NULL, "unknown word 'SI'"},
-    {"si+si", NULL, "'si' stands twice"},
+    {"si+si", NULL, "'si' is there twice"},
     {"si+alibi", NULL, "'si' and 'alibi' both fill the distance slot"},
     {"logn+sharp", NULL, "'logn' and 'sharp' both fill the row slot"},
     {"rope+prope", NULL, "'rope' and 'prope' both fill the rotary slot"},

@@ -188,11 +188,11 @@ static const struct {
     {"{\"__metadata__\":{}}", 0, 0, NULL},
     /* the length */
     {"{}", 0, -1,
-     "x: no safetensors file: its first 8 bytes, the length of the header, say 18446744073709551615"},
+     "x: not a safetensors file: its first 8 bytes, the length of the header, say 18446744073709551615"},
     {"{}", 0, INT64_MIN,
-     "x: no safetensors file: its first 8 bytes, the length of the header, say 9223372036854775808"},
+     "x: not a safetensors file: its first 8 bytes, the length of the header, say 9223372036854775808"},
     {"{}", 0, 100000001,
-     "x: no safetensors file: its first 8 bytes, the length of the header, say 100000001"},
+     "x: not a safetensors file: its first 8 bytes, the length of the header, say 100000001"},
     {"{}", 0, 100000000, "x: header of 100000000 bytes: the file has 2 behind its length"},
     {"{}", 0, 3, "x: header of 3 bytes: the file has 2 behind its length"},
     {"{}", 0, 1, "x: header, byte 1: string or '}' expected"},
@@ -389,8 +389,9 @@ static void test_writer(void **state) {
     REFUSED(sia_safetensors_declare(w, "__metadata__", SIA_DTYPE_F32, 1, two, &err), "is there twice");
     REFUSED(sia_safetensors_declare(w, "\xff", SIA_DTYPE_F32, 1, two, &err), "want UTF-8");
     REFUSED(sia_safetensors_declare(w, "b", SIA_DTYPE_F32, 9, two, &err), "\"b\": 9 dimensions: want 0 to 8");
-    REFUSED(sia_safetensors_declare(w, "b", SIA_DTYPE_F32, 2, huge, &err), "is no size of a tensor");
-    REFUSED(sia_safetensors_declare(w, "b", SIA_DTYPE_F32, 1, less, &err), "F32 [-1] is no size of a tensor");
+    REFUSED(sia_safetensors_declare(w, "b", SIA_DTYPE_F32, 2, huge, &err), "is not a size for a tensor");
+    REFUSED(sia_safetensors_declare(w, "b", SIA_DTYPE_F32, 1, less, &err),
+            "F32 [-1] is not a size for a tensor");
     OK(sia_safetensors_describe(w, "k", "v", &said));
     REFUSED(sia_safetensors_describe(w, "k", "v", &err), "\"k\" is there twice");
     REFUSED(sia_safetensors_describe(w, "l", "\xc3", &err), "\"l\": want UTF-8");

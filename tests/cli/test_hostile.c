@@ -63,8 +63,8 @@ static const command_case cases[] = {
     {"rmdir typed", 0, ""}, /* nothing is in it that would make it ours */
     {"mkdir thesis; echo mine >thesis/report.html; $SIA compare text.txt --out thesis --schemes rope "
      "--lengths 1x" SMALL "2",
-     2, "thesis/report.html: is there, and no report of sia's: rename it"},
-    {"$SIA theory --out thesis --max-t 1000 >/dev/null && $SIA report thesis", 2, "no report of sia's"},
+     2, "thesis/report.html: exists, and is not a report of sia: rename it"},
+    {"$SIA theory --out thesis --max-t 1000 >/dev/null && $SIA report thesis", 2, "not a report of sia"},
     {"cat thesis/report.html", 0, "mine"},
     {"$SIA report thesis --out thesis/report.html && $SIA report thesis && grep -c Gaussian "
      "thesis/report.html",
@@ -127,7 +127,8 @@ static const command_case cases[] = {
     {"rm -r texts/inside/config.json texts/inside/step*; cd texts && $SIA train . --out inside" SMALL
      "2 && cmp inside/data/train_000000.bin ../run/data/train_000000.bin",
      0, ""}, /* of a start that was killed */
-    {"$SIA train texts --out texts" SMALL "2", 2, "texts: is what is written to: name the texts in it"},
+    {"$SIA train texts --out texts" SMALL "2", 2,
+     "texts: is the folder that is written to: name the texts in it"},
     /* Links that make ever more ways to one folder, and circles: what is there is taken once. */
     {"mkdir -p ways/5; cp text.txt ways/5; for i in 1 2 3 4 5 6 7 8 9; do mkdir -p ways/$i; for n in a b c d "
      "e f g h; do ln -s ../$((i % 9 + 1)) ways/$i/$n; done; done; ln -s . ways/0; timeout -k 1 60 $SIA data "

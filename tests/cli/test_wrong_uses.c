@@ -70,7 +70,7 @@ static const command_case cases[] = {
     {"$SIA completion tcsh", 2, "sia completion: tcsh: want bash, zsh or fish\n"},
     {"SIA_ISA=sse9 $SIA info", 2, "sia: SIA_ISA=sse9: this processor and this build have "},
     {"$SIA train --out x --config typo.json text.txt", 1,
-     "sia: typo.json: 'layer' is no setting of a model that sia 0."},
+     "sia: typo.json: 'layer' is not a model setting that sia 0."},
     /* Numbers of the wrong kind or size. */
     {"$SIA train --out x --train-len -4", 2, "sia train: --train-len -4: want 1 to 1073741824\n"},
     {"$SIA train --out x --steps 0", 2, "sia train: --steps 0: want 1 to 1000000000\n"},
@@ -115,7 +115,7 @@ static const command_case cases[] = {
     {"$SIA train --out x text.txt --config text.txt", 1,
      "; want settings in JSON, such as the config.json of a run\n"},
     {"$SIA eval text.txt", 1,
-     "sia: text.txt: no safetensors file: its first 8 bytes, the length of the header, say "},
+     "sia: text.txt: not a safetensors file: its first 8 bytes, the length of the header, say "},
     {"$SIA eval hollow", 1,
      "sia: hollow: no checkpoint: want a run of 'sia train', which holds step-N/model.safetensors\n"},
     {"$SIA eval run --data run/step-000002/model.safetensors", 1,
@@ -192,14 +192,14 @@ static const command_case cases[] = {
      "sia: rope+yarn is fitted to the length of the text: want --tokens 1 or more, or --scheme rope\n"},
     /* What is read is not written over. */
     {"$SIA tokenizer train --size 300 --out text.txt text.txt", 2,
-     "sia: --out text.txt: is what is read: name another file\n"},
+     "sia: --out text.txt: is also an input: name another file\n"},
     {"$SIA tokenizer encode --tokenizer run/tokenizer.json --out run/tokenizer.json text.txt", 2,
-     "sia: --out run/tokenizer.json: is what is read: name another file\n"},
+     "sia: --out run/tokenizer.json: is also an input: name another file\n"},
     {"ln text.txt same.txt; $SIA tokenizer encode --tokenizer run/tokenizer.json --out same.txt text.txt; rm "
      "same.txt",
-     0, "sia: --out same.txt: is what is read: name another file\n"},
+     0, "sia: --out same.txt: is also an input: name another file\n"},
     {"$SIA report run --out run/metrics.jsonl", 2,
-     "sia: run/metrics.jsonl: is there, and JSON: name another file\n"},
+     "sia: run/metrics.jsonl: exists, and is JSON: name another file\n"},
     {"cat text.txt | $SIA data pack --tokenizer run/tokenizer.json --out p - -", 2,
      "sia: stdin is named twice\n"},
     /* A damaged checkpoint with a whole one beside it; one window; a rank without a job; a long name. */

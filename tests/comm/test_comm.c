@@ -318,7 +318,7 @@ static void different(sia_comm *c, void *context) {
     sia_error *err = &said[rank];
     WANT(sia_comm_same(c, "build", "the same", err) == SIA_OK);
     WANT(sia_comm_same(c, "build", rank == 2 ? "another" : "the same", err) == SIA_ARGUMENT);
-    WANT(strcmp(err->text, "rank 2: it has another build than rank 0") == 0);
+    WANT(strcmp(err->text, "rank 2: its build is not that of rank 0") == 0);
 }
 
 static void test_same(void **state) {

@@ -195,7 +195,7 @@ static void must_refuse_in_folders(const char *line, const char *says) {
 
 static void other_commands(void **state) {
     (void)state;
-    const char *other = "sia: rank 1: it has another command line than rank 0";
+    const char *other = "sia: rank 1: its command line is not that of rank 0";
     must_refuse("$SIA train --out no --steps 5", "$SIA train --out no --steps 6", other);
     must_refuse("$SIA train --out no a.txt", "$SIA train --out no b.txt", other);
     must_refuse("$SIA train --out no --context-parallel 2", "$SIA train --out no", other);
@@ -205,7 +205,7 @@ static void other_commands(void **state) {
                 "sia: rank 1: unknown option --rate");
     assert_int_equal(run_command("cp $SIA other; echo >>other", said_text, sizeof said_text), 0);
     must_refuse("$SIA train --out no", "./other train --out no",
-                "sia: rank 1: it has another build of the program than rank 0");
+                "sia: rank 1: its build of the program is not that of rank 0");
     /* A launcher may not mind that a rank is gone before MPI has begun. */
     must_refuse("$SIA train --out no --timeout 2", "true", "sia: MPI does not start");
 }
@@ -218,11 +218,11 @@ static void other_files(void **state) {
                        "seq 5000 >d0/t.txt; seq 4999 >d1/t.txt; echo 6000 >>d1/t.txt";
     assert_int_equal(run_command(make, said_text, sizeof said_text), 0);
     must_refuse_in_folders("train --out ../no --config c.json",
-                           "sia: rank 1: it has another configuration than rank 0");
+                           "sia: rank 1: its configuration is not that of rank 0");
     must_refuse_in_folders("eval m --data ../d0/t.txt --join --lengths 1x",
-                           "sia: rank 1: it has another model than rank 0");
+                           "sia: rank 1: its model is not that of rank 0");
     must_refuse_in_folders("eval ../one --data t.txt --join --lengths 1x",
-                           "sia: rank 1: it has another text than rank 0");
+                           "sia: rank 1: its text is not that of rank 0");
 }
 
 /* -------------------------------------------------------------------------------------- ranks that are gone */
@@ -277,7 +277,7 @@ static void goes_on(const char *run) {
     pid_t child;
     (void)snprintf(line, sizeof line, "train --out %s --resume auto --threads 1", run);
     child = start_program(line, 0);
-    wait_until_said(child, "goes on from step"); /* until then the log is that of before */
+    wait_until_said(child, "continues from step"); /* until then the log is that of before */
     wait_for_step(child, run, saved + 5);
     assert_int_equal(kill(child, SIGINT), 0);
     assert_int_equal(end_program(child), 130);

@@ -316,12 +316,12 @@ static void whole_runs(void **state) {
     run_ranks(3, 60, run_of_rank, &t);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(t.status[r], SIA_ARGUMENT);
-        assert_string_equal(t.said[r].text, "rank 2: it has another text to train on than rank 0");
+        assert_string_equal(t.said[r].text, "rank 2: its text to train on is not that of rank 0");
     }
     t.other = false;
     t.other_val = true;
     run_ranks(3, 60, run_of_rank, &t);
-    assert_string_equal(t.said[1].text, "rank 2: it has another text to validate on than rank 0");
+    assert_string_equal(t.said[1].text, "rank 2: its text to validate on is not that of rank 0");
     t.other_val = false;
     t.folder = run;
     run_ranks(3, 60, run_of_rank, &t);

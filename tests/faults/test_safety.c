@@ -304,7 +304,7 @@ static void test_terminal(void **state) {
     assert_terminal("sia train --resume --out run --threads 1", 1, "lay?ers");
     edit("run/tokenizer.json", "<|endoftext|>", "<|endoftext|>");
     write_text("run/metrics.jsonl", "{\"step\": \"\x1b[2J\n");
-    assert_terminal("sia report run", 1, "no JSON");
+    assert_terminal("sia report run", 1, "not JSON");
 }
 
 // NOLINTEND(misc-misleading-bidirectional)

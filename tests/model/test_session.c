@@ -149,8 +149,8 @@ static void scheme_under_sessions(void **state) {
     for (int i = 0; i < 2; i++)
         if (sia_session_create(&s[i], m, SIA_F32, &err)) fail_msg("%s", err.text);
     feed(s[0], 9, before, logits);
-    static const char *const sentences[] = {"model: 2 of its sessions open, want none for another scheme",
-                                            "model: 1 of its sessions open, want none for another scheme"};
+    static const char *const sentences[] = {"model: 2 sessions open: want none for another scheme",
+                                            "model: 1 session open: want none for another scheme"};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sia_model_set_scheme(m, "rope+ntk", 128, &err), SIA_ARGUMENT);
         assert_string_equal(err.text, sentences[i]);

@@ -104,7 +104,7 @@ until [ "$(last_step)" -gt $((from + 20)) ]; do
     waited=$((waited + 1))
     [ $waited -lt 600 ] || fail "it did not go on in a minute"
 done
-grep "goes on from step" "$work/alone" || fail "it began anew"
+grep "continues from step" "$work/alone" || fail "it began anew"
 kill -TERM $alone
 wait $alone
 [ $? -eq 130 ] || fail "it was not stopped in order"

@@ -505,7 +505,7 @@ static void hostile_names(void **state) {
 static const struct bad {
     const char *file, *text, *sentence;
 } bad_files[] = {
-    {"compare.jsonl", "{\"kind\":\"study\"}\n{\"kind\":", "compare.jsonl:2: no JSON: "},
+    {"compare.jsonl", "{\"kind\":\"study\"}\n{\"kind\":", "compare.jsonl:2: not JSON: "},
     {"compare.jsonl", "\n\n[1]\n", "compare.jsonl:3: want a JSON object"},
     {"compare.jsonl", "{\"kind\":\"result\",\"seed\":0,\"loss\":{}}\n",
      "compare.jsonl:1: \"scheme\": want a text"},
@@ -514,9 +514,9 @@ static const struct bad {
     {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"-4\":1}}\n",
      "\"loss\": want"},
     {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"4\":1e999}}\n",
-     ":1: no JSON: "},
+     ":1: not JSON: "},
     {"compare.jsonl", "{\"kind\":\"result\",\"scheme\":\"rope\",\"seed\":0,\"loss\":{\"4\":NaN}}\n",
-     ":1: no JSON: "},
+     ":1: not JSON: "},
     {"compare.jsonl",
      "{\"kind\":\"position\",\"scheme\":\"a\",\"seed\":0,\"length\":4,\"bins\":[{\"from\":1}]}\n",
      "\"bins\": want an array of"},
@@ -529,7 +529,7 @@ static const struct bad {
     {"probe.jsonl", "{\"kind\":\"probe-logits\",\"scheme\":\"a\",\"layer\":0,\"head\":0,\"qq\":[[1]]}\n",
      "\"qq\": want an array of pairs"},
     {"metrics.jsonl", "{\"step\":1,\"validation\":[1]}\n", "metrics.jsonl:1: \"validation\": want"},
-    {"compare.jsonl", "\x80\n", "compare.jsonl:1: no JSON: "},
+    {"compare.jsonl", "\x80\n", "compare.jsonl:1: not JSON: "},
     {"config.json", "{", "config.json: line 1: "},
     {"config.json", "[]", "config.json: want a JSON object"},
 };

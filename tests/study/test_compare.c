@@ -412,7 +412,7 @@ static void command_lines(void **state) {
         {"$SIA compare --out x --sweep layers=2.5 --schemes rope", 2, "sweep layers=2.5: want whole numbers"},
         {"$SIA compare --out x --sweep vocabulary=300,400 --schemes rope", 2,
          "all variants read the same tokens"},
-        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes si", 2, "sweep tau: 1 stands there twice"},
+        {"$SIA compare --out x --sweep tau=1,1.0000001 --schemes si", 2, "sweep tau: 1 is there twice"},
         {"$SIA compare --out x --lengths 4", 2, "like 1x,4x,16x"},
         {"$SIA compare --out x --lengths 1x,3x,4x", 2, "length 3x: want a divisor of the longest, 4x"},
         /* What evaluation needs is looked for before the first training. */

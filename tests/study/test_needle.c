@@ -285,10 +285,10 @@ static void names_of_any_bytes(void **state) {
         sia_data_source source;
         const char *sentence;
     } cases[] = {
-        {in_scratch("a\xff"), {.threads = 1}, "a?: the name is no UTF-8"},
+        {in_scratch("a\xff"), {.threads = 1}, "a?: the name is not UTF-8"},
         {in_scratch("b\xff"),
          {.paths = &path, .count = 1, .val_fraction = 0.1, .threads = 1},
-         "b?/data: the name is no UTF-8"},
+         "b?/data: the name is not UTF-8"},
     };
     for (int i = 0; i < 2; i++) {
         sia_train_job job = {
@@ -341,7 +341,7 @@ static void other_settings_are_refused(void **state) {
     (void)write_text("whole/needle.jsonl", "{\"kind\":\"study\"}\nnonsense\n");
     s = *quick();
     assert_int_equal(sia_needle_run(&job, &said), SIA_FORMAT);
-    assert_sentence(&said, "line 2 is no JSON object");
+    assert_sentence(&said, "line 2: want a JSON object");
     (void)write_text("whole/needle.jsonl", "{\"kind\":\"result\"}\n");
     assert_int_equal(sia_needle_run(&job, &said), SIA_FORMAT);
     assert_sentence(&said, "line 1 is not that of a needle study");

@@ -48,7 +48,7 @@ static const command_case cases[] = {
     {"$SIA needle si --out x --needles 17 " QUICK, 2, "--needles 17: want 1 to 16"},
     {"$SIA needle si --out x --digits 0", 2, "--digits 0: want 1 to 15"},
     {"$SIA needle si --out x --lengths 4", 2, "lengths '4'"},
-    {"$SIA needle si --out x --lengths 4x,1x --steps 3", 2, "1x after 4x: want them rising"},
+    {"$SIA needle si --out x --lengths 4x,1x --steps 3", 2, "1x after 4x: want them in rising order"},
     {"$SIA needle si --out x --samples 0", 2, "--samples 0"},
     {"$SIA needle si --out x --steps 3 --warmup 4", 2, "warm"},
     /* A study from someone else does not make us write elsewhere; what a person names may be a link. */

@@ -186,7 +186,7 @@ static void test_beside(void **state) {
     (void)write_text("beside/config.json", OF_A_RUN);
     (void)write_text("beside/lock", "pid 12 on host");
     assert_int_equal(sia_run_open(&run, in_scratch("beside"), &err), SIA_ARGUMENT);
-    assert_sentence(&err, "beside/lock: is no lock of a run");
+    assert_sentence(&err, "beside/lock: is not the lock of a run");
     assert_file("beside/lock", "pid 12 on host");
 }
 
@@ -290,7 +290,7 @@ static void test_second_names(void **state) {
     (void)write_text("empty", "");
     assert_int_equal(link(in_scratch("empty"), there), 0);
     assert_int_equal(sia_run_open(&run, in_scratch("hard"), &err), SIA_ARGUMENT);
-    assert_sentence(&err, "hard/lock: is no lock of a run");
+    assert_sentence(&err, "hard/lock: is not the lock of a run");
     assert_file("empty", "");
 }
 

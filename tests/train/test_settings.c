@@ -109,7 +109,7 @@ static const struct {
     {"{\"model\": {\"layers\": 1, \"layers\": 2}}", "config.json: line 1: duplicate"},
     {"{\"model\": {\"scheme\": \"\xff\"}}", "config.json: line 1: "},
     {"{\"model\": 3}", "config.json: the model is not a JSON object"},
-    {"{\"model\": {\"layer\": 3}}", "config.json: 'layer' is no setting of a model"},
+    {"{\"model\": {\"layer\": 3}}", "config.json: 'layer' is not a model setting"},
     {"{\"model\": {\"layers\": \"3\"}}", "config.json: layers is not a whole number"},
     {"{\"model\": {\"layers\": 3.5}}", "config.json: layers is not a whole number"},
     {"{\"model\": {\"layers\": 0}}", "config.json: layers 0: want 1 to 1024"},
@@ -133,7 +133,7 @@ static const struct {
      "width 32: want a multiple of the 3 heads"},
     {"{\"model\": {\"layers\": 1}}", "width 0: want 8 to 65536"},
     {"{\"training\": []}", "config.json: training is not a JSON object"},
-    {"{\"training\": {\"step\": 3}}", "config.json: 'step' is no setting of training"},
+    {"{\"training\": {\"step\": 3}}", "config.json: 'step' is not a training setting"},
     {"{\"training\": {\"steps\": 0}}", "config.json: steps 0: want 1 to"},
     {"{\"training\": {\"recompute\": 1}}", "config.json: recompute: want true or false"},
     {"{\"training\": {\"schedule\": \"step\"}}",
@@ -357,8 +357,8 @@ static void test_old_pack(void **state) {
         {NULL, "book.txt", "old.json", NULL}, /* over the pack of the first */
         {NULL, "way/tokenizer.json", "old.json", "way/tokenizer.json: lies in "},
         {NULL, "book.txt", "old/data/tokenizer.json", "old/data/tokenizer.json: lies in "},
-        {"old/data/notes.txt", "book.txt", "old.json", "old/data: holds files that are no packed text"},
-        {"old/data/data.json", "book.txt", "old.json", "old/data: holds files that are no packed text"},
+        {"old/data/notes.txt", "book.txt", "old.json", "old/data: holds files that are not packed text"},
+        {"old/data/data.json", "book.txt", "old.json", "old/data: holds files that are not packed text"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *paths[] = {in_scratch(cases[i].input)};
@@ -398,8 +398,8 @@ static void test_sources(void **state) {
         {{.val = "v.txt"}, "val v.txt: generated text has its own text to validate on"},
         {{.paths = packed, .count = 1, .val = "v.txt"},
          "val v.txt: a packed folder has its own text to validate on"},
-        {{.fraction_given = true}, "val-fraction: only of text files"},
-        {{.paths = two + 1, .count = 1, .fraction_given = true}, "val-fraction: only of text files"},
+        {{.fraction_given = true}, "val-fraction: only for text files"},
+        {{.paths = two + 1, .count = 1, .fraction_given = true}, "val-fraction: only for text files"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sia_settings s;

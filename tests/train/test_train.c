@@ -335,7 +335,7 @@ static const command_case refusals[] = {
      "nolog/metrics.jsonl",
      0, "1"},
     {"$SIA train --quiet --resume --out whole --from absent", 2,
-     "--from absent: the run was begun without: leave it out"},
+     "--from absent: the run was begun without it: leave it out"},
     {"$SIA train --quiet --out tuned --from whole --config whole/config.json --steps 2 --warmup 1 --cooldown "
      "0 "
      "$PWD/whole/data && $SIA train --quiet --resume --out tuned --from whole && "
@@ -376,7 +376,7 @@ static const command_case refusals[] = {
      2, "bare: was trained without validation text: name one with --data"},
     {"rm -rf x; bad=$(printf 'b\\377d'); mkdir \"$bad\" && cp whole/data/train_*.bin \"$bad\" && $SIA train "
      "--out x --quiet \"$bad/train_*.bin\"",
-     2, "b?d/train_*.bin: the name is no UTF-8"},
+     2, "b?d/train_*.bin: the name is not UTF-8"},
     {"rm -rf x; $SIA train --out x --quiet --from absent", 1, "absent"},
     {"rm -rf x; $SIA train --out x --quiet --from whole --width 64 --train-len 32 --lengths 1x --vocabulary "
      "300 text.txt",
@@ -392,7 +392,7 @@ static const command_case refusals[] = {
     {"rm -rf p q; mkdir -p p/data; cp text.txt p/data/book.txt; printf 'sia 1' > p/lock; $SIA train --out p "
      "p/data/book.txt "
      "--quiet --steps 1; test $? = 2 && cmp text.txt p/data/book.txt",
-     0, "p/data: holds files that are no packed text"},
+     0, "p/data: holds files that are not packed text"},
     {"rm -rf p; mkdir p; $SIA train p/../text.txt --vocabulary 300 --quiet --out p --layers 1 --width 32 "
      "--heads 2 "
      "--train-len 32 --batch 2 --steps 1 --lengths 1x --eval-windows 1 && echo begun",
