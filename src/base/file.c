@@ -28,7 +28,7 @@ sia_status(sia_fail_file)(sia_error *err, const char *path) {
     int cause = errno;
     char sentence[128];
     /* The GNU form, which may return a text of its own: strerror is not for threads. */
-    return sia_fail(err, cause == ENOMEM ? SIA_MEMORY : SIA_FILE, "%s: %s", path,
+    return sia_fail(err, cause == ENOMEM ? SIA_MEMORY : SIA_FILE, "%s: %s", *path ? path : "\"\"",
                     strerror_r(cause, sentence, sizeof sentence));
 }
 

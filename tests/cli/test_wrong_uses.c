@@ -63,6 +63,8 @@ static const command_case cases[] = {
      "sia: text.txt: is text: --tokenizer is for shards\n"},
     {"$SIA compare --out x --schemes nope,alibi --rotary-base 500 text.txt", 2,
      "sia compare: --rotary-base: none of the schemes uses it\nTry 'sia compare --help'.\n"},
+    /* A name that is empty, as of a variable that was not set. */
+    {"$SIA eval ''", 1, "sia: \"\": No such file or directory\n"},
     {"$SIA train --out x --preset huge", 2,
      "sia train: --preset huge: want tiny, small, medium, paper-162m or paper-304m\n"},
     {"$SIA compare --out x --schemes rope,prop", 2, "sia: scheme prop: unknown word 'prop'; want nope, "},
