@@ -14,12 +14,12 @@
  * The library never prints and never ends the process. A call that can fail returns a status, and puts one
  * sentence for a person into the caller's sia_error (which may be NULL, and is left as it is on success).
  *
- * An object that a call is given is not NULL. Calls with a status refuse it with a sentence; destroy and close take it;
- * those that only tell something, such as sia_cache_length, do not look.
+ * Only destroy and close take NULL for an object. Other calls that return a status refuse it with a sentence; those
+ * that only tell something, such as sia_cache_length, do not check.
  *
  * Threads: an attention object may be used by several threads at once; a cache or a ring by one thread at a
- * time. The process has one set of helping threads: of calls that run at once, the first has them, and the others
- * are done by their callers' threads alone. */
+ * time. The process has one set of helping threads: of calls that run at once the first gets them, and the others
+ * run on their callers' threads alone. */
 #ifndef SIA_H
 #define SIA_H
 
@@ -57,8 +57,8 @@ typedef struct sia_error {
 SIA_API const char *sia_status_name(sia_status status); /* "argument" */
 SIA_API const char *sia_version(void);                  /* of the library that was loaded */
 
-/* The instruction set in use; SIA_ISA in the environment, read once, overrides the choice. One that is not known or not
- * there makes every sia_attention_create fail. */
+/* The instruction set in use; SIA_ISA in the environment, read once, overrides the choice. An unknown one, or one that
+ * the processor does not have, makes every sia_attention_create fail. */
 SIA_API const char *sia_isa(void);
 
 /* ----------------------------------------------------------------------------------------------- schemes
@@ -111,15 +111,14 @@ SIA_API sia_status sia_scheme_parse(const char *name, sia_scheme *scheme, sia_er
 enum { SIA_SCHEME_NAME = 32 };
 SIA_API char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]);
 
-/* The canonical names of the schemes that the paper compares, its ablations and the control, ended by NULL.
- */
+/* The canonical names of the schemes that the paper compares, its ablations and the control, ended by NULL. */
 SIA_API const char *const *sia_scheme_list(void);
 
-/* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may
- * be called again, for any range, from any thread. It must not attend or reserve, with any object, nor
- * wait for a thread that does: tables grow while it runs, and a call that needs more of them is refused (sia_attention_tables of another object is fine). A bias of
- * -infinity makes every weight at that distance 0; a NaN there is still passed on. See CONTRIBUTING.md for adding a
- * scheme to the library. */
+/* A distance slot of your own: fills scale[i], bias[i] for t = first + i, i < count. A pure function: it may be
+ * called again, for any range, from any thread. It must not attend or reserve, with any object, nor wait for a thread
+ * that does: tables grow while it runs, and a call that needs longer ones is refused (sia_attention_tables of another
+ * object is fine). A bias of -infinity makes every weight at that distance 0; a NaN in a key or value there is still
+ * passed on. See CONTRIBUTING.md for adding a scheme to the library. */
 typedef void sia_distance_fill(void *context, int head, int heads, int64_t first, int64_t count,
                                double *scale, double *bias);
 
@@ -150,7 +149,7 @@ typedef struct sia_attention_config {
 } sia_attention_config;
 
 /* ntk and yarn have one set of frequencies, that of eval_len: with the default it is rope's. A call with positions
- * beyond eval_len is not refused, for text may be written on without a known end: it is computed with the same
+ * beyond eval_len is not refused, since generated text may have no known end: it is computed with the same
  * frequencies, which are those of a shorter text. Give the longest length that there will be. */
 typedef struct sia_attention sia_attention;
 
@@ -166,13 +165,16 @@ SIA_API const sia_attention_config *sia_attention_settings(const sia_attention *
 SIA_API sia_status sia_attention_tables(const sia_attention *a, int head, int64_t count, float *scale,
                                         float *bias, sia_error *err);
 
-/* Tables have a row for every position up to the last one of a call (not for its distances alone): 8 bytes a position,
- * with ALiBi or a slot of your own 8 for each head; 4 more with logn, at most head_dim/64 more with a rotary slot. They
- * grow when a call needs it, to twice what they were or more, while others that need more, of any object, wait; shorter ones are kept,
- * for a call may be reading them: all together up to four times that. This makes them grow now. As the first call of an
- * object it makes them as long as this (1024 at least), and no more. Forward and backward passes up to this length that
- * are lent their workspace then allocate nothing, but for the first one with several threads, which starts them; calls
- * of a cache, which have memory of their own, may allocate. */
+/* Makes the tables long enough for positions below `length` now, and not in the first call that needs them.
+ *
+ * Tables have a row for every position up to the last one of a call, however short its distances: 8 bytes a position
+ * (with ALiBi or a slot of your own, 8 for each head), 4 more with logn, at most head_dim/64 more with a rotary slot.
+ * When a call needs longer ones they grow at least to twice their length; calls of any object that need longer ones
+ * too wait meanwhile. The shorter ones are kept, since another call may be reading them: all together take up to four
+ * times the above. As the first call of an object this makes them as long as `length` (1024 at least), and no longer.
+ *
+ * Forward and backward passes up to this length that are lent their workspace then allocate nothing, except that the
+ * first one with several threads starts them. Calls of a cache, which has memory of its own, may allocate. */
 SIA_API sia_status sia_attention_reserve(const sia_attention *a, int64_t length, sia_error *err);
 
 /* Which queries meet which keys: query i stands at position q_pos + i, key j at k_pos + j, and i sees j when
@@ -198,8 +200,8 @@ typedef struct sia_forward {
     float *lse;         /* [batch, q_len, heads] log of the row sum, for the backward pass; or NULL */
     float *entropy;     /* [batch, q_len, heads] or NULL */
     float *mass;        /* [batch, q_len, heads, SIA_DECADES] or NULL */
-    /* Floats from one position to the next, at most 2^32; sequence b of a batch begins at position b * length. [dense:
-     * heads * head_dim, kv_heads * head_dim] */
+    /* Floats from one position to the next, at most 2^32; sequence b of a batch begins at position b * length.
+     * [dense: heads * head_dim, kv_heads * head_dim] */
     int64_t q_stride, k_stride, v_stride, out_stride;
 } sia_forward;
 
@@ -226,7 +228,7 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  * stays in its row; one in k or v reaches the queries that see that key, and no others. A logit of -infinity
  * is a weight of 0, and a query that has no other is one that sees no key; a row with a logit that is NaN or
  * above the range of float is NaN. Every other row is finite as long as |v| <= 1e29, whatever the size of its
- * logits; values below 1e-29 may lose bits. All this is meant of logits as floats give them: where the sum q.k
+ * logits; values below 1e-29 may lose bits. All this holds for logits as floats give them: where the sum q.k
  * goes beyond the range of float on its way (|q| and |k| of 1e18 are safe), the logit does, too. A logit is known
  * to 1e-7 of the larger of its parts, scale * S and bias. Arrays that are written may not overlap others.
  *
@@ -269,8 +271,11 @@ SIA_API void sia_cache_destroy(sia_cache *c); /* NULL is fine */
 SIA_API sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err);
 
 /* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its
- * own. logn [heads] for schemes with logn; lse [n, heads] or NULL. Takes memory: up to 24 queries some that is kept,
- * 8 n heads (head_dim + 2) bytes for each 8192 positions and as much as q, for more some of the call's for each thread. */
+ * own. logn [heads] for schemes with logn; lse [n, heads] or NULL.
+ *
+ * Memory: with up to 24 queries, some that the cache keeps: at most twice that of q, and 8 n heads (head_dim + 2) bytes
+ * for each 8192 positions, head_dim rounded up to whole tiles. With more queries, some for each thread, given back
+ * when the call ends. */
 SIA_API sia_status sia_cache_attend(sia_cache *c, int64_t n, const float *q, const float *logn, float *out,
                                     float *lse, sia_error *err);
 
