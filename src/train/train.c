@@ -488,7 +488,7 @@ static sia_status begin_new(state *s, sia_error *err) {
     char *tokenizer = NULL;
     if (job->initial) {
         status = sia_model_tokenizer(job->initial, source.tokenizer, &tokenizer, err);
-        source.tokenizer = tokenizer;
+        if (!source.tokenizer) source.tokenizer = tokenizer; /* a resume compares what was named */
     }
     if (!status) status = sia_train_data_prepare(&s->own, &source, job->folder, &s->settings, err);
     free(tokenizer);

@@ -85,6 +85,9 @@ static const command_case cases[] = {
     /* Tokens that the model does not have. */
     {"$SIA tokenizer train text.txt --size 400 --out more.json && "
      "$SIA probe si " SMALL "--data text.txt --tokenizer more.json",
+     2, "more.json: another tokenizer than si/tokenizer.json"},
+    {"cp -r si alien && rm alien/tokenizer.json && $SIA probe alien " SMALL
+     "--data text.txt --tokenizer more.json",
      2, "the model's vocabulary ends at 300"},
     /* Wrong usage. */
     {"$SIA probe", 2, "sia probe: want models: runs, checkpoints or files"},
