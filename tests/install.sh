@@ -33,6 +33,14 @@ pages=$(ls "$share/man/man1" | wc -l)
 "$prefix/bin/sia" completion fish | cmp - "$share/fish/vendor_completions.d/sia.fish"
 echo "install: $pages man pages, 3 completions"
 
+# A program that was linked asks for the version that its structures are of: 0.1 until 1.0, then 1.
+version=$("$prefix/bin/sia" --version | sed -n '1s/^sia \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+set -- "$1" "$2" $version
+wanted=libsia.so.$3
+[ "$3" = 0 ] && wanted=$wanted.$4
+readelf -d "$lib/libsia.so" | grep -qF "soname: [$wanted]" || { echo "the soname of libsia.so is not $wanted"; exit 1; }
+test -L "$lib/$wanted" || { echo "$wanted is not a link in $lib"; exit 1; }
+
 nm -D --defined-only "$lib/libsia.so" | awk '{print $3}' | grep -v '^_' | sort >"$prefix/exported"
 grep -o 'sia_[a-z0-9_]*(' "$1/include/sia.h" | tr -d '(' | sort -u >"$prefix/declared"
 undeclared=$(comm -23 "$prefix/exported" "$prefix/declared")

@@ -429,7 +429,7 @@ static void ends_of_tables(void **state) {
         }
 }
 
-/* Keys are packed 1024 at a time: lengths around that, for several groups in a workspace that is full of NaNs. */
+/* Keys are packed 256 at a time: lengths around multiples of that, for several groups in a workspace that is full of NaNs. */
 static void lengths_of_chunks(void **state) {
     (void)state;
     const int64_t lengths[] = {1022, 1023, 1024, 1025, 2047, 2048};
