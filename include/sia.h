@@ -142,7 +142,7 @@ typedef struct sia_attention_config {
     double sharp;            /* [2] sharp: the constant */
     double rotary_base;      /* [10000] rope, ntk, yarn */
     double prope_base;       /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
-    double prope_share;      /* [0.5] prope: the share p of the pairs that turn, at most 1 */
+    double prope_share;      /* [0.5] prope: the share p of the pairs that turn: 1 pair to all */
     sia_pairs pairs;         /* [halves] */
     sia_distance_fill *fill; /* [none] a distance slot of your own, with a scheme whose own one is empty */
     void *fill_context;
@@ -266,8 +266,8 @@ SIA_API sia_status sia_cache_create(sia_cache **c, const sia_attention *a, sia_t
 SIA_API void sia_cache_destroy(sia_cache *c); /* NULL is fine */
 
 /* k, v [n, kv_heads, head_dim] join at positions sia_cache_length(c) and following. The cache grows by
- * chunks, each as large as all before it, but of at most 4096 positions; what is in it never moves. On failure nothing
- * was appended. */
+ * chunks, each as large as all before it, up to 4096 positions, or more where these are less than 8 MiB; what is in it
+ * never moves. On failure nothing was appended. */
 SIA_API sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float *v, sia_error *err);
 
 /* The last n positions of the cache ask: q, out [n, heads, head_dim], each seeing all positions up to its

@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    LARGEST_CHUNK = 16,          /* blocks: 4096 positions */
-    STRETCH = 2 * LARGEST_CHUNK, /* blocks in a decode task, which reads its parts side by side (decode.h) */
+    LEAST_LIMIT = 16,          /* of the blocks in a chunk: 4096 positions */
+    STRETCH = 2 * LEAST_LIMIT, /* blocks in a decode task, which reads its parts side by side (decode.h) */
     STRETCH_KEYS = STRETCH * SIA_CACHE_BLOCK,
     FEW_QUERIES = 24, /* with more, tiles of queries are faster than rows (docs/speed.md) */
 };
@@ -38,8 +38,9 @@ struct sia_cache {
     const sia_attention *a;
     sia_type type;
     int64_t length;
-    size_t head_bytes; /* of one head's part of a block */
-    block *blocks;     /* [block_count] */
+    size_t head_bytes;     /* of one head's part of a block */
+    int64_t largest_chunk; /* in blocks */
+    block *blocks;         /* [block_count] */
     int64_t block_count;
     size_t block_room;
     chunk *chunks;
@@ -48,6 +49,14 @@ struct sia_cache {
     float *partials; /* of the decode tasks; grows with the cache */
     int64_t partial_floats;
 };
+
+/* Blocks: 4096 positions; of few or small heads as many as fill four huge pages, for what lies behind the last whole one is on
+ * small pages. */
+static int64_t largest_chunk(size_t block_bytes) {
+    int64_t blocks = LEAST_LIMIT;
+    while ((size_t)blocks * block_bytes < 4 * SIA_HUGE_PAGE) blocks *= 2;
+    return blocks;
+}
 
 sia_status sia_cache_create(sia_cache **out, const sia_attention *a, sia_type type, sia_error *err) {
     if (!out || !a)
@@ -61,6 +70,7 @@ sia_status sia_cache_create(sia_cache **out, const sia_attention *a, sia_type ty
     c->a = a;
     c->type = type;
     c->head_bytes = sia_aligned(a->kernel->cache_block_bytes(type, a->config.head_dim));
+    c->largest_chunk = largest_chunk(c->head_bytes * (size_t)a->config.kv_heads);
     *out = c;
     return SIA_OK;
 }
@@ -101,7 +111,7 @@ static char *part_of(const sia_cache *c, int64_t position, int64_t kv_head) {
 
 static sia_status add_chunk(sia_cache *c, sia_error *err) {
     int64_t blocks = c->block_count ? c->block_count : 1; /* as many as there are: the cache doubles */
-    if (blocks > LARGEST_CHUNK) blocks = LARGEST_CHUNK;
+    if (blocks > c->largest_chunk) blocks = c->largest_chunk;
     size_t head_stride = (size_t)blocks * c->head_bytes, bytes = head_stride * (size_t)c->a->config.kv_heads;
     size_t chunks = (size_t)c->chunk_count + 1, all_blocks = (size_t)(c->block_count + blocks);
     bool room = sia_grow(&c->chunks, &c->chunk_room, chunks, sizeof *c->chunks) &&

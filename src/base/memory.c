@@ -9,8 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HUGE_PAGE = 2 << 20 };
-
 /* A wish, not a condition: a system without huge pages says no, and all works as before. Activations are read
  * in rows that lie kilobytes apart, each on a small page of its own: with huge ones a step of training is a
  * tenth faster. */
@@ -21,9 +19,9 @@ void *sia_alloc(size_t count, size_t size) {
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX - SIA_ALIGN) return NULL;
     if (bytes == 0) bytes = 1; /* an empty array is not an error */
     bytes = sia_aligned(bytes);
-    bool large = bytes >= HUGE_PAGE;
+    bool large = bytes >= SIA_HUGE_PAGE;
     void *block;
-    if (posix_memalign(&block, large ? HUGE_PAGE : SIA_ALIGN, bytes) != 0) return NULL;
+    if (posix_memalign(&block, large ? SIA_HUGE_PAGE : SIA_ALIGN, bytes) != 0) return NULL;
     if (large) wish_huge(block, bytes);
     memset(block, 0, bytes);
     return block;
@@ -55,19 +53,19 @@ static void *map(size_t bytes) {
 /* A mapping that starts at a huge page: the system starts it anywhere, and what lies before the first multiple
  * of 2 MiB stays on small pages. More is mapped than is wanted, and both ends are given back. */
 static void *map_aligned(size_t bytes) {
-    if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
-    char *pages = map(bytes + HUGE_PAGE);
+    if (bytes > SIZE_MAX - SIA_HUGE_PAGE) return NULL;
+    char *pages = map(bytes + SIA_HUGE_PAGE);
     if (!pages) return NULL;
-    size_t before = (HUGE_PAGE - (uintptr_t)pages % HUGE_PAGE) % HUGE_PAGE,
+    size_t before = (SIA_HUGE_PAGE - (uintptr_t)pages % SIA_HUGE_PAGE) % SIA_HUGE_PAGE,
            page = (size_t)sysconf(_SC_PAGESIZE);
     size_t used = (before + bytes + page - 1) / page * page;
     if (before) (void)munmap(pages, before);
-    (void)munmap(pages + used, bytes + HUGE_PAGE - used);
+    (void)munmap(pages + used, bytes + SIA_HUGE_PAGE - used);
     return pages + before;
 }
 
 void *sia_pages_map(size_t bytes) {
-    void *pages = bytes < HUGE_PAGE ? NULL : map_aligned(bytes);
+    void *pages = bytes < SIA_HUGE_PAGE ? NULL : map_aligned(bytes);
     if (pages)
         wish_huge(pages, bytes);
     else

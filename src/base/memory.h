@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SIA_ALIGN = 64 };
+enum { SIA_ALIGN = 64, SIA_HUGE_PAGE = 2 << 20 };
 
 /* NULL when there is no memory or when count * size does not fit. Zeroed. Freed with sia_free. */
 void *sia_alloc(size_t count, size_t size);
@@ -20,7 +20,8 @@ void sia_free(void *block);
  * as it was, and false is returned. */
 bool sia_grow(void *array, size_t *room, size_t wanted, size_t size);
 
-/* Whole pages straight from the system, zeroed, huge where it gives them. NULL on failure. */
+/* Whole pages straight from the system, zeroed; from SIA_HUGE_PAGE bytes on, huge where it gives them. NULL on
+ * failure. */
 void *sia_pages_map(size_t bytes);
 void sia_pages_unmap(void *pages, size_t bytes);
 

@@ -200,7 +200,7 @@ typedef struct sia_kernel {
                             int64_t n);
 
     /* For `sia bench`: multiply-adds in registers alone, and a pass over memory. */
-    double (*fma_peak)(int64_t rounds);                   /* floating-point operations done */
+    double (*fma_peak)(int64_t rounds);                   /* below 2^23; floating-point operations done */
     float (*read_memory)(const float *x, int64_t floats); /* their sum */
 } sia_kernel;
 

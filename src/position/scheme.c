@@ -205,6 +205,10 @@ static double real_of(const sia_attention_config *c, int i) {
     return value;
 }
 
+static int prope_turning(const sia_attention_config *c) {
+    return (int)lround(c->prope_share * c->head_dim / 2);
+}
+
 static sia_status check_reals(sia_scheme scheme, const sia_attention_config *c, sia_error *err) {
     for (int i = 0; i < REALS; i++) {
         double value = real_of(c, i);
@@ -214,6 +218,10 @@ static sia_status check_reals(sia_scheme scheme, const sia_attention_config *c, 
     }
     if (c->prope_share > 1)
         return sia_fail(err, SIA_ARGUMENT, "prope_share %g: want at most 1", c->prope_share);
+    if (scheme.rotary == SIA_ROTARY_PROPE && prope_turning(c) == 0)
+        return sia_fail(err, SIA_ARGUMENT,
+                        "prope_share %g: turns none of the %d pairs; want at least %g, or nope for prope",
+                        c->prope_share, c->head_dim / 2, 1.0 / c->head_dim);
     double least = c->alpha * log(c->alpha);
     if (scheme.distance == SIA_DISTANCE_SI && c->beta < least)
         return sia_fail(err, SIA_ARGUMENT,
@@ -291,7 +299,7 @@ int sia_rotary_frequencies(sia_scheme scheme, const sia_attention_config *c, dou
     int d = c->head_dim, pairs = d / 2, turning = scheme.rotary == SIA_ROTARY_NONE ? 0 : pairs;
     double stretch = (double)c->eval_len / (double)c->train_len, base = c->rotary_base;
     if (scheme.rotary == SIA_ROTARY_NTK && stretch > 1) base *= pow(stretch, (double)d / (d - 2));
-    if (scheme.rotary == SIA_ROTARY_PROPE) turning = (int)lround(c->prope_share * pairs);
+    if (scheme.rotary == SIA_ROTARY_PROPE) turning = prope_turning(c);
     for (int i = 0; i < pairs; i++) {
         frequency[i] = 0;
         if (i >= turning) continue;

@@ -92,6 +92,13 @@ problem problem_create(const char *scheme, shape s, const sia_attention_config *
     return p;
 }
 
+void problem_renew(problem *p) {
+    sia_error err;
+    sia_attention_config config = *sia_attention_settings(p->a);
+    sia_attention_destroy(p->a);
+    if (sia_attention_create(&p->a, p->scheme, &config, &err)) fail_msg("%s: %s", p->scheme, err.text);
+}
+
 void problem_destroy(problem *p) {
     tensor *all[] = {&p->q,    &p->k,     &p->v,   &p->s,   &p->out, &p->lse, &p->entropy,
                      &p->mass, &p->d_out, &p->d_q, &p->d_k, &p->d_v, &p->d_s};
@@ -124,16 +131,21 @@ void problem_oracle(problem *p, bool backward) {
     if (backward) oracle_backward(&o);
 }
 
-void problem_forward(problem *p) {
+static void forward(problem *p, bool statistics) {
     sia_error err;
     sia_forward io = {.q = p->q.f,
                       .k = p->k.f,
                       .v = p->v.f,
                       .logn = p->logn ? p->s.f : NULL,
                       .out = p->out.f,
-                      .lse = p->lse.f};
+                      .lse = p->lse.f,
+                      .entropy = statistics ? p->entropy.f : NULL,
+                      .mass = statistics ? p->mass.f : NULL};
     if (sia_attention_forward(p->a, p->shape.span, &io, NULL, &err)) fail_msg("%s: %s", p->scheme, err.text);
 }
+
+void problem_forward(problem *p) { forward(p, false); }
+void problem_statistics(problem *p) { forward(p, true); }
 
 void problem_backward(problem *p) {
     sia_error err;

@@ -2,6 +2,7 @@
  *
  * The KV cache: decode equals prefill, for every scheme, type, instruction set and way of cutting the
  * sequence. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -322,32 +324,134 @@ static void partial_results_grow(void **state) {
     free(kv);
 }
 
-/* Blocks of 256 positions: as many new ones as there are, at most 16. Their number says what the cache holds. */
+/* Blocks of 256 positions: as many new ones as there are, until 16 of them or more are 8 MiB, then that many. */
+static int64_t blocks_for(int64_t length, size_t block) {
+    int64_t blocks = 1, most = 16;
+    while ((size_t)most * block < 8 << 20) most *= 2;
+    while (blocks * SIA_CACHE_BLOCK < length) blocks += blocks < most ? blocks : most;
+    return blocks;
+}
+
 static void bytes_of_blocks(void **state) {
     (void)state;
-    enum { DIM = 8, STEP = 4096, LENGTH = 16 * STEP };
+    enum { DIM = 64, HEADS = 4, STEP = 1000, STEPS = 40 }; /* 8 MiB are 16, 32 and 64 blocks */
     sia_attention *a;
-    sia_attention_config config = {.heads = 1, .head_dim = DIM};
+    sia_attention_config config = {.heads = HEADS, .head_dim = DIM};
     assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
-    float *x = calloc((size_t)STEP * DIM, sizeof *x);
+    float *x = calloc((size_t)STEP * HEADS * DIM, sizeof *x);
     for (int type = 0; type < 3; type++) {
         sia_cache *c;
         assert_int_equal(sia_cache_create(&c, a, types[type].type, NULL), SIA_OK);
         assert_int_equal(sia_cache_bytes(c), 0);
         assert_int_equal(sia_cache_append(c, 1, x, x, NULL), SIA_OK);
         size_t block = sia_cache_bytes(c), element = types[type].type == SIA_F32 ? 4 : 1;
-        assert_true(block >= 2 * element * SIA_CACHE_BLOCK * DIM);
-        assert_int_equal(sia_cache_append(c, 4 * SIA_CACHE_BLOCK, x, x, NULL), SIA_OK);
-        assert_int_equal(sia_cache_bytes(c), 8 * block);
+        assert_true(block >= 2 * element * SIA_CACHE_BLOCK * HEADS * DIM);
         assert_int_equal(sia_cache_truncate(c, 0, NULL), SIA_OK);
-        for (int64_t length = STEP; length <= LENGTH; length += STEP) {
+        for (int64_t length = STEP; length <= (int64_t)STEP * STEPS; length += STEP) {
             assert_int_equal(sia_cache_append(c, STEP, x, x, NULL), SIA_OK);
-            assert_int_equal(sia_cache_bytes(c), (size_t)(length / SIA_CACHE_BLOCK) * block);
+            assert_int_equal(sia_cache_bytes(c), (size_t)blocks_for(length, block) * block);
         }
         sia_cache_destroy(c);
     }
     free(x);
     sia_attention_destroy(a);
+}
+
+/* What the cache asks of base/memory.h, and memory.c of the system: the linker puts these between them. */
+static struct {
+    void *pages[64];
+    size_t bytes[64];
+    int count;
+    size_t huge; /* bytes for which huge pages were wished */
+    int unmapped;
+} mapped;
+
+void *__real_sia_pages_map(size_t bytes);
+void __real_sia_pages_unmap(void *pages, size_t bytes);
+int __real_madvise(void *start, size_t bytes, int advice);
+
+void *__wrap_sia_pages_map(size_t bytes);
+void *__wrap_sia_pages_map(size_t bytes) {
+    void *pages = __real_sia_pages_map(bytes);
+    if (mapped.count < 64) {
+        mapped.pages[mapped.count] = pages;
+        mapped.bytes[mapped.count++] = bytes;
+    }
+    return pages;
+}
+
+void __wrap_sia_pages_unmap(void *pages, size_t bytes);
+void __wrap_sia_pages_unmap(void *pages, size_t bytes) {
+    mapped.unmapped++;
+    __real_sia_pages_unmap(pages, bytes);
+}
+
+int __wrap_madvise(void *start, size_t bytes, int advice);
+int __wrap_madvise(void *start, size_t bytes, int advice) {
+    if (advice == MADV_HUGEPAGE) mapped.huge += bytes;
+    return __real_madvise(start, bytes, advice);
+}
+
+/* Whatever the heads: all of a long cache may be on huge pages, but for the chunks that it began with. */
+static void huge_pages(void **state) {
+    (void)state;
+    enum { HUGE_PAGE = 2 << 20, STEP = 1 << 14, DIM = 64, MOST_HEADS = 4 };
+    static const int heads[] = {1, 2, MOST_HEADS};
+    float *x = calloc((size_t)STEP * MOST_HEADS * DIM, sizeof *x);
+    assert_non_null(x);
+    for (int i = 0; i < 9; i++) {
+        sia_attention *a;
+        sia_cache *c;
+        sia_attention_config config = {.heads = heads[i / 3], .head_dim = DIM};
+        assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
+        assert_int_equal(sia_cache_create(&c, a, types[i % 3].type, NULL), SIA_OK);
+        mapped.huge = 0;
+        for (int step = 0; step < 4; step++) assert_int_equal(sia_cache_append(c, STEP, x, x, NULL), SIA_OK);
+        assert_true(sia_cache_bytes(c) > 4 * (size_t)HUGE_PAGE);
+        assert_true(mapped.huge <= sia_cache_bytes(c));
+        assert_true(sia_cache_bytes(c) - mapped.huge < 2 * HUGE_PAGE);
+        sia_cache_destroy(c);
+        sia_attention_destroy(a);
+    }
+    free(x);
+}
+
+/* What is in the cache is not read when it grows, and not moved: it cannot be touched meanwhile, and is then found where
+ * it was. */
+static void grows_without_copying(void **state) {
+    (void)state;
+    enum { D = 16, FIRST = 4 * SIA_CACHE_BLOCK, N = 40 * SIA_CACHE_BLOCK };
+    float *kv = malloc(sizeof(float) * N * D), grown[D], at_once[D];
+    assert_non_null(kv);
+    for (int i = 0; i < N * D; i++) kv[i] = (float)sia_random_normal(47, (uint64_t)i);
+    for (int type = 0; type < 3; type++) {
+        sia_attention *a;
+        sia_cache *c, *whole;
+        sia_attention_config config = {.heads = 1, .head_dim = D};
+        assert_int_equal(sia_attention_create(&a, "si+prope", &config, NULL), SIA_OK);
+        assert_int_equal(sia_cache_create(&whole, a, types[type].type, NULL), SIA_OK);
+        assert_int_equal(sia_cache_append(whole, N, kv, kv, NULL), SIA_OK);
+        assert_int_equal(sia_cache_attend(whole, 1, kv, NULL, at_once, NULL, NULL), SIA_OK);
+
+        mapped.count = mapped.unmapped = 0;
+        assert_int_equal(sia_cache_create(&c, a, types[type].type, NULL), SIA_OK);
+        assert_int_equal(sia_cache_append(c, FIRST, kv, kv, NULL), SIA_OK);
+        int before = mapped.count;
+        assert_int_equal(before, 3); /* 1, 1 and 2 blocks, which are full */
+        for (int i = 0; i < before; i++)
+            assert_int_equal(mprotect(mapped.pages[i], mapped.bytes[i], PROT_NONE), 0);
+        assert_int_equal(sia_cache_append(c, N - FIRST, kv + FIRST * D, kv + FIRST * D, NULL), SIA_OK);
+        assert_true(mapped.count > before);
+        assert_int_equal(mapped.unmapped, 0);
+        for (int i = 0; i < before; i++)
+            assert_int_equal(mprotect(mapped.pages[i], mapped.bytes[i], PROT_READ), 0);
+        assert_int_equal(sia_cache_attend(c, 1, kv, NULL, grown, NULL, NULL), SIA_OK);
+        assert_memory_equal(grown, at_once, sizeof grown);
+        sia_cache_destroy(c);
+        sia_cache_destroy(whole);
+        sia_attention_destroy(a);
+    }
+    free(kv);
 }
 
 /* Pages of address space that the process has. */
@@ -442,6 +546,8 @@ int main(void) {
                                        cmocka_unit_test(truncate_and_retry),
                                        cmocka_unit_test(nan_is_not_seen_before_it),
                                        cmocka_unit_test(bytes_of_blocks),
+                                       cmocka_unit_test(huge_pages),
+                                       cmocka_unit_test(grows_without_copying),
                                        cmocka_unit_test(partial_results_grow),
                                        cmocka_unit_test(memory_is_given_back),
                                        cmocka_unit_test(million)};

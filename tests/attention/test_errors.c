@@ -87,6 +87,12 @@ static const struct {
      {.heads = 2, .head_dim = 64, .prope_share = 1.5},
      SIA_ARGUMENT,
      "prope_share 1.5: want at most 1"},
+    {"si+prope",
+     {.heads = 2, .head_dim = 64, .prope_share = 0.0156},
+     SIA_ARGUMENT,
+     "prope_share 0.0156: turns none of the 32 pairs; want at least 0.015625, or nope for prope"},
+    {"prope", {.heads = 2, .head_dim = 64, .prope_share = 1.0 / 64}, SIA_OK, ""}, /* one pair */
+    {"rope", {.heads = 2, .head_dim = 64, .prope_share = 0.001}, SIA_OK, ""},     /* which does not use it */
     {"prope",
      {.heads = 2, .head_dim = 64, .prope_base = INFINITY},
      SIA_ARGUMENT,
@@ -256,19 +262,38 @@ static void calling_backward(void **state) {
     sia_attention_config config = {.heads = HEADS, .head_dim = DIM, .threads = 1};
     assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
     assert_int_equal(sia_attention_create(&logn, "logn+rope", &config, NULL), SIA_OK);
-    static const size_t needed[] = {
-        offsetof(sia_backward, q),   offsetof(sia_backward, k),   offsetof(sia_backward, v),
-        offsetof(sia_backward, out), offsetof(sia_backward, lse), offsetof(sia_backward, d_out),
-        offsetof(sia_backward, d_q), offsetof(sia_backward, d_k), offsetof(sia_backward, d_v)};
+    static const struct {
+        size_t offset;
+        const char *sentence;
+    } needed[] = {{offsetof(sia_backward, q), "q: NULL, want an array"},
+                  {offsetof(sia_backward, k), "k: NULL, want an array"},
+                  {offsetof(sia_backward, v), "v: NULL, want an array"},
+                  {offsetof(sia_backward, out), "out: NULL, want an array"},
+                  {offsetof(sia_backward, lse), "lse: NULL, want an array"},
+                  {offsetof(sia_backward, d_out), "d_out: NULL, want an array"},
+                  {offsetof(sia_backward, d_q), "d_q: NULL, want an array"},
+                  {offsetof(sia_backward, d_k), "d_k: NULL, want an array"},
+                  {offsetof(sia_backward, d_v), "d_v: NULL, want an array"}};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         sia_backward io = good_backward;
         sia_error err = {0};
-        memset((char *)&io + needed[i], 0, sizeof(void *));
+        memset((char *)&io + needed[i].offset, 0, sizeof(void *));
         assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
-        assert_non_null(strstr(err.text, ": NULL, want an array"));
+        assert_string_equal(err.text, needed[i].sentence);
     }
     sia_error err;
+    assert_int_equal(sia_attention_backward(NULL, (sia_span)SPAN, &good_backward, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "attention: NULL");
+    assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, NULL, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "io: NULL, want the struct of the call's arrays");
     sia_backward io = good_backward;
+    io.d_logn = s;
+    assert_int_equal(sia_attention_backward(logn, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "logn: NULL, want one number for each head with scheme logn+rope");
+    io.logn = s;
+    assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "logn: given, but scheme si+nope has no logn");
+    io = good_backward;
     io.d_logn = s;
     assert_int_equal(sia_attention_backward(a, (sia_span)SPAN, &io, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "d_logn: given, but scheme si+nope has no logn");
@@ -290,6 +315,9 @@ static void calling_the_cache(void **state) {
     assert_int_equal(sia_cache_create(&c, a, (sia_type)9, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "cache type 9: want f32, f16 or i8");
     assert_int_equal(sia_cache_create(&c, NULL, SIA_F32, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "cache: want a place for the result and an attention object, got NULL");
+    assert_int_equal(sia_cache_create(NULL, a, SIA_F32, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "cache: want a place for the result and an attention object, got NULL");
     assert_int_equal(sia_cache_create(&c, a, SIA_F32, &err), SIA_OK);
     assert_int_equal(sia_cache_attend(c, 1, x, NULL, y, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "n 1: the cache is empty: want positions appended first");
@@ -297,6 +325,8 @@ static void calling_the_cache(void **state) {
     assert_string_equal(err.text, "n 0: want 1 to 1073741824");
     assert_int_equal(sia_cache_append(c, 2, NULL, x, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "k: NULL, want an array");
+    assert_int_equal(sia_cache_append(c, 2, x, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "v: NULL, want an array");
     assert_int_equal(sia_cache_length(c), 0);
     assert_int_equal(sia_cache_append(c, 2, x, x, &err), SIA_OK);
     assert_int_equal(sia_cache_attend(c, 3, x, NULL, y, NULL, &err), SIA_ARGUMENT);
@@ -307,7 +337,18 @@ static void calling_the_cache(void **state) {
     assert_string_equal(err.text, "logn: given, but scheme si+nope has no logn");
     assert_int_equal(sia_cache_truncate(c, 3, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "length 3: the cache holds 2");
-    assert_int_equal(sia_cache_append(NULL, 1, x, x, &err), SIA_ARGUMENT);
+    assert_int_equal(sia_cache_truncate(c, -1, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "length -1: the cache holds 2");
+    assert_int_equal(sia_cache_attend(c, 1, NULL, NULL, y, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "q: NULL, want an array");
+    assert_int_equal(sia_cache_attend(c, 1, x, NULL, NULL, NULL, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "out: NULL, want an array");
+    assert_int_equal(sia_cache_length(c), 2);
+    const sia_status of_null[] = {sia_cache_append(NULL, 1, x, x, &err),
+                                  sia_cache_attend(NULL, 1, x, NULL, y, NULL, &err),
+                                  sia_cache_truncate(NULL, 0, &err)};
+    for (int i = 0; i < 3; i++) assert_int_equal(of_null[i], SIA_ARGUMENT);
+    assert_string_equal(err.text, "cache: NULL");
     sia_cache_destroy(c);
     sia_cache_destroy(NULL);
     sia_attention_destroy(a);
@@ -321,10 +362,20 @@ static void tables_and_workspace(void **state) {
     assert_int_equal(sia_attention_create(&a, "si", &config, NULL), SIA_OK);
     assert_int_equal(sia_attention_tables(a, 2, 4, x, y, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "head 2: want 0 to 1");
+    assert_int_equal(sia_attention_tables(a, -1, 4, x, y, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "head -1: want 0 to 1");
     assert_int_equal(sia_attention_tables(a, 0, -1, x, y, &err), SIA_ARGUMENT);
-    assert_int_equal(sia_attention_tables(a, 0, 4, NULL, y, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "count -1: want 0 to 1073741824");
+    const sia_status without[] = {sia_attention_tables(a, 0, 4, NULL, y, &err),
+                                  sia_attention_tables(a, 0, 4, x, NULL, &err),
+                                  sia_attention_tables(NULL, 0, 4, x, y, &err)};
+    for (int i = 0; i < 3; i++) assert_int_equal(without[i], SIA_ARGUMENT);
+    assert_string_equal(err.text, "tables: want an attention object and two arrays, got NULL");
     assert_int_equal(sia_attention_tables(a, 0, 0, x, y, &err), SIA_OK);
     assert_int_equal(sia_attention_reserve(a, 0, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "length 0: want 1 to 1073741824");
+    assert_int_equal(sia_attention_reserve(NULL, 1, &err), SIA_ARGUMENT);
+    assert_string_equal(err.text, "attention: NULL");
     assert_int_equal(sia_attention_workspace(a, (sia_span){.q_len = -1, .k_len = 4}, SIA_PASS_FORWARD), 0);
     for (int length = 1; length < 300; length += 13) { /* whole lines: one may lie behind another */
         sia_span span = {.q_len = length, .k_len = length};

@@ -161,6 +161,50 @@ static void frequencies(void **state) {
     assert_true(fabs(sia_row_constant(scheme, &c) - pow(0.1 * log(16) + 1, 2)) < 1e-12);
 }
 
+/* What the header gives in brackets. */
+static void defaults(void **state) {
+    (void)state;
+    sia_attention *a = attention("si+prope", (sia_attention_config){.heads = 3});
+    const sia_attention_config *c = sia_attention_settings(a);
+    assert_int_equal(c->kv_heads, 3);
+    assert_true(c->threads >= 1);
+    assert_int_equal(c->train_len, 4096);
+    assert_int_equal(c->eval_len, 4096);
+    assert_true(c->tau == 10 && c->alpha == exp(0.5) && c->beta == exp(0.5) && c->sharp == 2);
+    assert_true(c->rotary_base == 10000 && c->prope_base == 1024 && c->prope_share == 0.5);
+    assert_int_equal(c->pairs, SIA_PAIRS_HALVES);
+    sia_attention_destroy(a);
+    a = attention("si+prope", (sia_attention_config){.train_len = 100});
+    assert_int_equal(sia_attention_settings(a)->eval_len, 100);
+    assert_true(sia_attention_settings(a)->prope_base == 25);
+    sia_attention_destroy(a);
+}
+
+static void count_fills(void *context, int head, int heads, int64_t first, int64_t count, double *scale,
+                        double *bias) {
+    (void)heads;
+    if (head == 0 && first == 0) ++*(int *)context;
+    for (int64_t i = 0; i < count; i++) scale[i] = 1, bias[i] = 0;
+}
+
+/* Tables that grow with a context of one more position each time at least double; a length that was reserved is
+ * made once. */
+static void tables_double(void **state) {
+    (void)state;
+    int fills = 0;
+    sia_attention *a = attention("nope", (sia_attention_config){.fill = count_fills, .fill_context = &fills});
+    for (int64_t length = 1; length <= 1024; length++)
+        assert_int_equal(sia_attention_reserve(a, length, NULL), SIA_OK);
+    assert_int_equal(fills, 1);
+    for (int64_t length = 1025; length <= 64 * 1024; length++)
+        assert_int_equal(sia_attention_reserve(a, length, NULL), SIA_OK);
+    assert_int_equal(fills, 7);
+    assert_int_equal(sia_attention_reserve(a, 1000 * 1000, NULL), SIA_OK);
+    assert_int_equal(sia_attention_reserve(a, 999 * 1000, NULL), SIA_OK);
+    assert_int_equal(fills, 8);
+    sia_attention_destroy(a);
+}
+
 /* Turning by the coarse and the fine table, far out: angles to 1e-6 at a million positions. */
 static void rotary_tables_far_out(void **state) {
     (void)state;
@@ -183,8 +227,12 @@ static void rotary_tables_far_out(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parsing), cmocka_unit_test(scale_invariant_tables),
-                                       cmocka_unit_test(other_tables), cmocka_unit_test(frequencies),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parsing),
+                                       cmocka_unit_test(scale_invariant_tables),
+                                       cmocka_unit_test(other_tables),
+                                       cmocka_unit_test(frequencies),
+                                       cmocka_unit_test(defaults),
+                                       cmocka_unit_test(tables_double),
                                        cmocka_unit_test(rotary_tables_far_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

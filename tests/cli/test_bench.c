@@ -128,6 +128,9 @@ static void check_line(const json_t *line) {
     if (read || strcmp(op, "fma_peak") == 0 || strcmp(op, "sgemm") == 0) {
         static const char *const absent[] = {"scheme", "heads", "head_dim", "len"};
         for (int i = 0; i < 4; i++) check_null(line, absent[i]);
+        if (strcmp(op, "sgemm") == 0)
+            check_rate(op, number(line, "gflops") * 1e9, number(line, "ms"),
+                       2.0 * 1024 * 768 * 768 * number(line, "threads"));
     } else
         check_attention(line, op);
 }

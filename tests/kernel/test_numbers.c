@@ -399,6 +399,23 @@ static void products_of_extremes(void **state) {
     }
 }
 
+/* The peak that everything is compared with: a multiply and an add for each number of a tile and round. */
+static void peak_counts_operations(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int rows, columns;
+    } tiles[] = {{"baseline", 4, 8}, {"avx2", 6, 16}, {"avx512", 12, 32}, {"wide", 12, 32}, {"neon", 6, 16}};
+    FOR_EACH_ISA (kernel) {
+        int i = 0;
+        while (i < 5 && strcmp(tiles[i].name, kernel->name) != 0) i++;
+        assert_in_range(i, 0, 4);
+        double round = 2 * tiles[i].rows * tiles[i].columns;
+        assert_true(kernel->fma_peak(1) == round && kernel->fma_peak(0) == 0);
+        assert_true(kernel->fma_peak((1 << 23) - 1) == ((1 << 23) - 1) * round);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norm_follows_float64),
@@ -412,6 +429,7 @@ int main(void) {
         cmocka_unit_test(momentum_of_extremes),
         cmocka_unit_test(muon_of_extremes),
         cmocka_unit_test(products_of_extremes),
+        cmocka_unit_test(peak_counts_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
