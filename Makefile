@@ -49,8 +49,8 @@ test-all: deps-dev ## the tests with gcc, clang and each sanitizer, and valgrind
 bench: all ## the speed of attention on this machine
 	@$(BUILD)/sia bench attention
 
-bench-peer: all ## the same in PyTorch, in the same rounds; PEER_ARGS are for bench/peer_torch.py
-	@sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
+bench-peer: all ## the same in PyTorch, in the same rounds; PYTHON names one that has it; PEER_ARGS are for bench/peer_torch.py
+	@PYTHON="$(PYTHON)" sh bench/peer_torch.sh --sia $(BUILD)/sia $(PEER_ARGS)
 
 bench-versions: configure ## this version against another build with the same sia.h, in one process: OLD=path/to/libsia.so
 	@test -n "$(OLD)" || { echo "make bench-versions: OLD=path/to/libsia.so names the build to compare with" >&2; exit 2; }

@@ -113,6 +113,10 @@ def measure_sia(program, schemes, heads, head_dim, length):
 # --------------------------------------------------------------------------------------------------- PyTorch
 
 
+class Missing(Exception):
+    """What a peer is made of came with a later PyTorch."""
+
+
 class Shape:
     """The inputs and the tables of one shape, and a function for each peer."""
 
@@ -155,16 +159,27 @@ class Shape:
 
         return run
 
+    def fused(self):
+        functional = self.torch.nn.functional
+        if not hasattr(functional, "scaled_dot_product_attention"):
+            raise Missing("scaled_dot_product_attention came with PyTorch 2.0, and this is %s" % self.torch.__version__)
+        return functional.scaled_dot_product_attention
+
     def sdpa(self):
-        function = self.torch.nn.functional.scaled_dot_product_attention
+        function = self.fused()
         return lambda q, k, v: function(q, k, v, is_causal=True)
 
     def mask(self):
-        function, bias = self.torch.nn.functional.scaled_dot_product_attention, self.matrix("alibi")
+        function, bias = self.fused(), self.matrix("alibi")
         return lambda q, k, v: function(q, k, v, attn_mask=bias)
 
     def flex(self):
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        try:
+            from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        except ModuleNotFoundError as error:
+            if not error.name.startswith("torch.nn.attention"):
+                raise
+            raise Missing("flex_attention came with PyTorch 2.5, and this is %s" % self.torch.__version__) from None
 
         torch, scale, bias = self.torch, self.scale, self.bias
 
@@ -240,9 +255,14 @@ def prepare_peers(shape, peers, refused):
                     shape.check(peer, out)
                 run()
                 ready[peer, which] = run
+            except Missing as missing:
+                refused[peer, which] = str(missing)
             except Exception as error:  # whatever PyTorch raises is the answer
                 words = str(error).strip().splitlines()
-                refused[peer, which] = "%s: %s" % (type(error).__name__, words[0] if words else "")
+                # What is wrong in the forward pass is wrong in both.
+                for each in PASSES if which == "forward" else (which,):
+                    refused.setdefault((peer, each), "%s: %s" % (type(error).__name__, words[0] if words else ""))
+                    ready.pop((peer, each), None)
                 if peer == "flex":
                     shape.torch._dynamo.reset()
     return ready
@@ -297,8 +317,11 @@ def print_table(arguments, results, refused):
                     for pairs in cells
                 ]
                 print("".join(ratios))
+    passes = {}
     for (peer, which), words in refused.items():
-        print("%s cannot do %s here, %s" % (peer, which, words))
+        passes.setdefault((peer, words), []).append(which)
+    for (peer, words), whiches in passes.items():
+        print("%s cannot do %s here: %s" % (peer, " and ".join(whiches), words))
 
 
 # -------------------------------------------------------------------------------------------- the whole model
@@ -416,6 +439,8 @@ def main():
         torch._dynamo.config.cache_size_limit = 64
     print(describe(torch, arguments.sia), file=sys.stderr if arguments.json else sys.stdout, flush=True)
     if arguments.model:
+        if not hasattr(torch.nn.functional, "rms_norm"):
+            sys.exit("peer_torch: --model wants PyTorch 2.4 or later, for rms_norm and fused Adam; this is %s" % torch.__version__)
         compare_models(arguments)
         return
     refused, results = {}, {}
