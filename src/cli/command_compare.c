@@ -97,7 +97,6 @@ static int hook(void *context, const sia_compare_event *e) {
     return cli_stopped();
 }
 
-/* Rows come as trainings end; the table has them as they were asked for. */
 static int place_of(const table *t, const row *r) {
     for (int i = 0; i < t->scheme_count; i++) {
         sia_scheme scheme;
@@ -109,9 +108,17 @@ static int place_of(const table *t, const row *r) {
     return t->scheme_count;
 }
 
+/* Rows come as trainings end; the table has the schemes as they were asked for, and values of a sweep by size. */
+static bool is_before(const table *t, const row *a, const row *b) {
+    int places[] = {place_of(t, a), place_of(t, b)};
+    if (places[0] != places[1]) return places[0] < places[1];
+    const char *values[] = {strchr(a->variant, '='), strchr(b->variant, '=')};
+    return values[0] && values[1] && strtod(values[0] + 1, NULL) < strtod(values[1] + 1, NULL);
+}
+
 static void sort_rows(table *t) {
     for (int i = 1; i < t->count; i++)
-        for (int j = i; j > 0 && place_of(t, &t->rows[j]) < place_of(t, &t->rows[j - 1]); j--) {
+        for (int j = i; j > 0 && is_before(t, &t->rows[j], &t->rows[j - 1]); j--) {
             row swap = t->rows[j];
             t->rows[j] = t->rows[j - 1];
             t->rows[j - 1] = swap;

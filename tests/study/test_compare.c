@@ -467,6 +467,15 @@ static void command_lines(void **state) {
          "--heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
          0, "\"variant\": \"tau=10\""},
+        /* Rows by the schemes as they were asked for, then by the size of values. */
+        {"$SIA compare --out z --quiet --json --schemes si+prope,si+nope --sweep tau=10,2 --layers 1 --width "
+         "16 "
+         "--heads 2 --vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2 | cut -d, -f1,2",
+         0,
+         "{\"scheme\": \"si+prope\", \"variant\": \"tau=2\"\n{\"scheme\": \"si+prope\", \"variant\": "
+         "\"tau=10\"\n"
+         "{\"scheme\": \"si+nope\", \"variant\": \"tau=2\"\n{\"scheme\": \"si+nope\", \"variant\": "
+         "\"tau=10\"\n"},
         /* The text has windows for the longest of the lengths: in two documents, where one would do for 16 tokens. */
         {"$SIA compare --out t --quiet --json --schemes rope --sweep train-len=16,1024 " OF_T, 0,
          "\"variant\": \"train_len=1024\""},
