@@ -40,6 +40,7 @@ typedef struct row {
 typedef struct table {
     const char *const *schemes; /* in the order of the table */
     int scheme_count;
+    const char *sweep; /* or NULL */
     cli_phases shown;
     bool quiet;
     row rows[MAX_ROWS];
@@ -168,6 +169,9 @@ static void print_table(const table *t) {
     fputs(errors ? "* lowest of its column; +- standard errors over seeds\n"
                  : "* lowest of its column; one seed: small differences say nothing\n",
           stdout);
+    const char *sweep = t->sweep ? t->sweep : "";
+    if (!strcmp(sweep, "train_len") || !strcmp(sweep, "steps") || !strcmp(sweep, "batch"))
+        printf("values of %s differ in how many tokens they were trained on\n", sweep);
     if (diverged) puts("diverged: the loss of at least one seed left all bounds: a lower rate may help");
 }
 
@@ -299,6 +303,7 @@ static int run(const cli_args *args) {
     t->quiet = quiet;
     t->schemes = schemes;
     t->scheme_count = job.scheme_count;
+    t->sweep = job.sweep;
     cli_progress_start(&t->shown.line, "", 0, "", 1);
     cli_command_line(args, command, sizeof command);
     json_t *machine = cli_machine_json((int)cli_int(args, "threads"));

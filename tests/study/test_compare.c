@@ -522,7 +522,7 @@ static void command_lines(void **state) {
          "t: holds a study with other settings: name another folder"},
         {"$SIA compare --out u --quiet --schemes rope --sweep steps=2,400 --layers 1 --width 16 --heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 1 --warmup 0 --eval-windows 1 --lengths 1x",
-         0, "steps=2 "},
+         0, "values of steps differ in how many tokens they were trained on\n"},
         {"$SIA compare --out s --quiet --schemes si+prope --sweep tau=100 --layers 1 --width 16 --heads 2 "
          "--vocabulary 300 --train-len 16 --batch 2 --steps 2 --eval-windows 2",
          0, "tau=100"},
