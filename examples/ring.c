@@ -143,7 +143,8 @@ int main(int count, char **arguments) {
     sia_attention_destroy(a);
     MPI_Allreduce(&most, &all, 1, MPI_DOUBLE, MPI_MAX, own);
     if (transport.rank == 0)
-        printf("%d ranks, %d positions: largest difference %.1e\n", transport.size, LENGTH, all);
+        printf("%d rank%s, %d positions: largest difference %.1e\n", transport.size,
+               transport.size == 1 ? "" : "s", LENGTH, all);
     MPI_Comm_free(&own);
     MPI_Finalize();
     return all < 1e-4 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -142,7 +142,7 @@ typedef struct sia_attention_config {
     double sharp;            /* [2] sharp: the constant */
     double rotary_base;      /* [10000] rope, ntk, yarn */
     double prope_base;       /* [train_len/4] prope: the slowest pair that turns has frequency 1/prope_base */
-    double prope_share;      /* [0.5] prope: the share p of the pairs that turn: 1 pair to all */
+    double prope_share;      /* [0.5] prope: the share p of the pairs that turn, from one to all */
     sia_pairs pairs;         /* [halves] */
     sia_distance_fill *fill; /* [none] a distance slot of your own, with a scheme whose own one is empty */
     void *fill_context;

@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    LEAST_LIMIT = 16,          /* of the blocks in a chunk: 4096 positions */
-    STRETCH = 2 * LEAST_LIMIT, /* blocks in a decode task, which reads its parts side by side (decode.h) */
+    CHUNK_BLOCKS = 16, /* 4096 positions, the largest chunk; more where these are small: largest_chunk() */
+    STRETCH = 32,      /* blocks in a decode task, which reads its parts side by side (decode.h) */
     STRETCH_KEYS = STRETCH * SIA_CACHE_BLOCK,
     FEW_QUERIES = 24, /* with more, tiles of queries are faster than rows (docs/speed.md) */
 };
@@ -50,10 +50,9 @@ struct sia_cache {
     int64_t partial_floats;
 };
 
-/* Blocks: 4096 positions; of few or small heads as many as fill four huge pages, for what lies behind the last whole one is on
- * small pages. */
+/* In blocks. A chunk ends on small pages, less than a huge one of them, and so is to be several huge pages long. */
 static int64_t largest_chunk(size_t block_bytes) {
-    int64_t blocks = LEAST_LIMIT;
+    int64_t blocks = CHUNK_BLOCKS;
     while ((size_t)blocks * block_bytes < 4 * SIA_HUGE_PAGE) blocks *= 2;
     return blocks;
 }
@@ -220,7 +219,7 @@ static void decode_rows(const attend *t, int64_t kv_head, int64_t stretch, const
     c->a->kernel->decode(c->type, &d);
 }
 
-/* In the order in which they lie in memory: the heads of a stretch one after the other. More rows than the kernel takes
+/* The heads of a stretch one after the other: the order in which they lie in memory where a stretch is two chunks. More rows than the kernel takes
  * go over the stretch in turns, one after the other too, and find it in a cache of the processor. */
 static void decode_task(void *context, int64_t task, int worker) {
     (void)worker;

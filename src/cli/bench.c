@@ -207,7 +207,8 @@ static void calibrate_peak(cli_roofs *roofs) {
         (void)roofs->kernel->fma_peak(rounds);
         best = fmin(best, cli_seconds() - started);
     }
-    roofs->peak_rounds = (int64_t)(peak_part_seconds / fmax(best, 1e-9) * (double)rounds) + 1;
+    double wanted = peak_part_seconds / fmax(best, 1e-9) * (double)rounds;
+    roofs->peak_rounds = (int64_t)fmin(wanted, SIA_PEAK_ROUNDS - 1) + 1;
     roofs->peak_operations = roofs->kernel->fma_peak(roofs->peak_rounds);
 }
 

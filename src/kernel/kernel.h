@@ -103,7 +103,7 @@ typedef struct sia_decode {
     float *out;               /* [rows][padded d], not yet divided by sum */
 } sia_decode;
 
-enum { SIA_DECODE_ROWS = 16, SIA_CACHE_BLOCK = 256 };
+enum { SIA_DECODE_ROWS = 16, SIA_CACHE_BLOCK = 256, SIA_PEAK_ROUNDS = 1 << 23 };
 
 /* ---------------------------------------------------------------------------------------------- products */
 
@@ -200,7 +200,7 @@ typedef struct sia_kernel {
                             int64_t n);
 
     /* For `sia bench`: multiply-adds in registers alone, and a pass over memory. */
-    double (*fma_peak)(int64_t rounds);                   /* below 2^23; floating-point operations done */
+    double (*fma_peak)(int64_t rounds); /* up to SIA_PEAK_ROUNDS; floating-point operations done */
     float (*read_memory)(const float *x, int64_t floats); /* their sum */
 } sia_kernel;
 

@@ -9,15 +9,16 @@
 
 /* One tile of chains: enough of them to cover a latency of 4 at two a cycle, with registers left for the
  * operands. The start of each chain is hidden from the compiler: chains that it knows to be equal it merges,
- * and the peak comes out too high. Each step adds 1, so that the chains themselves say what was done. */
+ * and the peak comes out too high. So is a factor of each step: without an instruction for both, it would multiply once and
+ * only add. Each step adds 1: the sums tell their number. */
 NOINLINE double fma_peak(int64_t rounds) {
     tile c;
     double done = 0;
     vf x = vdup(1), y = vdup(1);
     FOR_ROWS(FOR_VECTORS(c.sum[r][v] = vdup((float)(r * NV + v)); KEEP_IN_REGISTER(c.sum[r][v]);))
-    KEEP_IN_REGISTER(x);
     KEEP_IN_REGISTER(y);
-    for (int64_t round = 0; round < rounds; round++) FOR_ROWS(FOR_VECTORS(vaccumulate(&c.sum[r][v], x, y);))
+    for (int64_t round = 0; round < rounds; round++)
+        FOR_ROWS(FOR_VECTORS(KEEP_IN_REGISTER(x); vaccumulate(&c.sum[r][v], x, y);))
     FOR_ROWS(FOR_VECTORS(KEEP_IN_REGISTER(c.sum[r][v]);))
     FOR_ROWS(FOR_VECTORS(done += (double)c.sum[r][v][0] - (r * NV + v);))
     return 2 * VW * done;

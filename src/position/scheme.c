@@ -219,14 +219,15 @@ static sia_status check_reals(sia_scheme scheme, const sia_attention_config *c, 
     if (c->prope_share > 1)
         return sia_fail(err, SIA_ARGUMENT, "prope_share %g: want at most 1", c->prope_share);
     if (scheme.rotary == SIA_ROTARY_PROPE && prope_turning(c) == 0)
-        return sia_fail(err, SIA_ARGUMENT,
-                        "prope_share %g: turns none of the %d pairs; want at least %g, or nope for prope",
-                        c->prope_share, c->head_dim / 2, 1.0 / c->head_dim);
+        return sia_fail(
+            err, SIA_ARGUMENT,
+            "prope_share %g: turns none of the %d pairs; want at least 1/%d, or nope in the place of prope",
+            c->prope_share, c->head_dim / 2, c->head_dim);
     double least = c->alpha * log(c->alpha);
     if (scheme.distance == SIA_DISTANCE_SI && c->beta < least)
         return sia_fail(err, SIA_ARGUMENT,
-                        "beta %g: want beta >= alpha ln alpha, which is %g; below it a_0^2 is negative",
-                        c->beta, least);
+                        "beta %g: want beta >= alpha ln alpha, about %g; below it a_0^2 is negative", c->beta,
+                        least);
     return SIA_OK;
 }
 

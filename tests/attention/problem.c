@@ -20,20 +20,28 @@ static bool is_tested(const sia_kernel *kernel) {
 bool test_in_haste(void) { return getenv("SIA_TEST_HASTE") != NULL; }
 
 const sia_kernel *test_kernel(int i) {
+    int left = i;
     for (int j = 0; sia_kernel_table[j]; j++)
-        if (is_tested(sia_kernel_table[j]) && i-- == 0) return sia_kernel_table[j];
+        if (is_tested(sia_kernel_table[j]) && left-- == 0) return sia_kernel_table[j];
 #ifdef __x86_64__
     extern const sia_kernel sia_kernel_wide;
-    if (is_tested(&sia_kernel_wide) && i == 0) return &sia_kernel_wide;
+    if (is_tested(&sia_kernel_wide) && left == 0) return &sia_kernel_wide;
 #endif
+    if (i == 0) fail_msg("SIA_TEST_ISA %s: not to be had here", getenv("SIA_TEST_ISA"));
     return NULL;
+}
+
+/* What is not written is no result. */
+static void tensor_forget(tensor *t) {
+    for (int64_t i = 0; i < t->count; i++) t->f[i] = NAN;
 }
 
 static tensor tensor_create(int64_t count) {
     tensor t = {.count = count,
-                .f = calloc((size_t)count, sizeof(float)),
+                .f = malloc((size_t)count * sizeof(float)),
                 .d = calloc((size_t)count, sizeof(double))};
     assert_true(t.f && t.d);
+    tensor_forget(&t);
     return t;
 }
 
@@ -97,6 +105,8 @@ void problem_renew(problem *p) {
     sia_attention_config config = *sia_attention_settings(p->a);
     sia_attention_destroy(p->a);
     if (sia_attention_create(&p->a, p->scheme, &config, &err)) fail_msg("%s: %s", p->scheme, err.text);
+    tensor *results[] = {&p->out, &p->lse, &p->entropy, &p->mass, &p->d_q, &p->d_k, &p->d_v, &p->d_s};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) tensor_forget(results[i]);
 }
 
 void problem_destroy(problem *p) {

@@ -30,7 +30,7 @@ typedef struct problem {
 /* Inputs are standard normal times `size`; s around 1/ln(train_len). config may be NULL. */
 problem problem_create(const char *scheme, shape s, const sia_attention_config *config, uint64_t seed,
                        double size);
-void problem_renew(problem *p); /* the same, with the kernels of now */
+void problem_renew(problem *p); /* the same with the kernels of now, and without results */
 void problem_destroy(problem *p);
 
 void problem_oracle(problem *p, bool backward); /* fills the d sides of out, lse, ..., d_s */

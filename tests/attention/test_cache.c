@@ -395,18 +395,21 @@ int __wrap_madvise(void *start, size_t bytes, int advice) {
 /* Whatever the heads: all of a long cache may be on huge pages, but for the chunks that it began with. */
 static void huge_pages(void **state) {
     (void)state;
-    enum { HUGE_PAGE = 2 << 20, STEP = 1 << 14, DIM = 64, MOST_HEADS = 4 };
-    static const int heads[] = {1, 2, MOST_HEADS};
-    float *x = calloc((size_t)STEP * MOST_HEADS * DIM, sizeof *x);
+    enum { HUGE_PAGE = 2 << 20, STEP = 1 << 16, ROW = 4 * 64 };
+    static const struct { int heads, dim, steps; } shapes[] = {{1, 8, 8}, {1, 64, 1}, {2, 64, 1}, {4, 64, 1}};
+    float *x = calloc((size_t)STEP * ROW, sizeof *x);
     assert_non_null(x);
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 12; i++) {
         sia_attention *a;
         sia_cache *c;
-        sia_attention_config config = {.heads = heads[i / 3], .head_dim = DIM};
+        sia_attention_config config = {.heads = shapes[i / 3].heads, .head_dim = shapes[i / 3].dim};
         assert_int_equal(sia_attention_create(&a, "nope", &config, NULL), SIA_OK);
         assert_int_equal(sia_cache_create(&c, a, types[i % 3].type, NULL), SIA_OK);
+        /* Tables that long ask for huge pages, too: before. */
+        assert_int_equal(sia_attention_reserve(a, (int64_t)STEP * shapes[i / 3].steps, NULL), SIA_OK);
         mapped.huge = 0;
-        for (int step = 0; step < 4; step++) assert_int_equal(sia_cache_append(c, STEP, x, x, NULL), SIA_OK);
+        for (int step = 0; step < shapes[i / 3].steps; step++)
+            assert_int_equal(sia_cache_append(c, STEP, x, x, NULL), SIA_OK);
         assert_true(sia_cache_bytes(c) > 4 * (size_t)HUGE_PAGE);
         assert_true(mapped.huge <= sia_cache_bytes(c));
         assert_true(sia_cache_bytes(c) - mapped.huge < 2 * HUGE_PAGE);

@@ -82,7 +82,7 @@ static const struct {
     {"si+prope",
      {.heads = 2, .head_dim = 64, .alpha = 4, .beta = 1},
      SIA_ARGUMENT,
-     "beta 1: want beta >= alpha ln alpha, which is 5.54518; below it a_0^2 is negative"},
+     "beta 1: want beta >= alpha ln alpha, about 5.54518; below it a_0^2 is negative"},
     {"prope",
      {.heads = 2, .head_dim = 64, .prope_share = 1.5},
      SIA_ARGUMENT,
@@ -90,7 +90,7 @@ static const struct {
     {"si+prope",
      {.heads = 2, .head_dim = 64, .prope_share = 0.0156},
      SIA_ARGUMENT,
-     "prope_share 0.0156: turns none of the 32 pairs; want at least 0.015625, or nope for prope"},
+     "prope_share 0.0156: turns none of the 32 pairs; want at least 1/64, or nope in the place of prope"},
     {"prope", {.heads = 2, .head_dim = 64, .prope_share = 1.0 / 64}, SIA_OK, ""}, /* one pair */
     {"rope", {.heads = 2, .head_dim = 64, .prope_share = 0.001}, SIA_OK, ""},     /* which does not use it */
     {"prope",
@@ -344,11 +344,11 @@ static void calling_the_cache(void **state) {
     assert_int_equal(sia_cache_attend(c, 1, x, NULL, NULL, NULL, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "out: NULL, want an array");
     assert_int_equal(sia_cache_length(c), 2);
-    const sia_status of_null[] = {sia_cache_append(NULL, 1, x, x, &err),
-                                  sia_cache_attend(NULL, 1, x, NULL, y, NULL, &err),
-                                  sia_cache_truncate(NULL, 0, &err)};
-    for (int i = 0; i < 3; i++) assert_int_equal(of_null[i], SIA_ARGUMENT);
-    assert_string_equal(err.text, "cache: NULL");
+    sia_error errors[3];
+    assert_int_equal(sia_cache_append(NULL, 1, x, x, &errors[0]), SIA_ARGUMENT);
+    assert_int_equal(sia_cache_attend(NULL, 1, x, NULL, y, NULL, &errors[1]), SIA_ARGUMENT);
+    assert_int_equal(sia_cache_truncate(NULL, 0, &errors[2]), SIA_ARGUMENT);
+    for (int i = 0; i < 3; i++) assert_string_equal(errors[i].text, "cache: NULL");
     sia_cache_destroy(c);
     sia_cache_destroy(NULL);
     sia_attention_destroy(a);
@@ -366,11 +366,12 @@ static void tables_and_workspace(void **state) {
     assert_string_equal(err.text, "head -1: want 0 to 1");
     assert_int_equal(sia_attention_tables(a, 0, -1, x, y, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "count -1: want 0 to 1073741824");
-    const sia_status without[] = {sia_attention_tables(a, 0, 4, NULL, y, &err),
-                                  sia_attention_tables(a, 0, 4, x, NULL, &err),
-                                  sia_attention_tables(NULL, 0, 4, x, y, &err)};
-    for (int i = 0; i < 3; i++) assert_int_equal(without[i], SIA_ARGUMENT);
-    assert_string_equal(err.text, "tables: want an attention object and two arrays, got NULL");
+    sia_error errors[3];
+    assert_int_equal(sia_attention_tables(a, 0, 4, NULL, y, &errors[0]), SIA_ARGUMENT);
+    assert_int_equal(sia_attention_tables(a, 0, 4, x, NULL, &errors[1]), SIA_ARGUMENT);
+    assert_int_equal(sia_attention_tables(NULL, 0, 4, x, y, &errors[2]), SIA_ARGUMENT);
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(errors[i].text, "tables: want an attention object and two arrays, got NULL");
     assert_int_equal(sia_attention_tables(a, 0, 0, x, y, &err), SIA_OK);
     assert_int_equal(sia_attention_reserve(a, 0, &err), SIA_ARGUMENT);
     assert_string_equal(err.text, "length 0: want 1 to 1073741824");

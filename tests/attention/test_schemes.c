@@ -101,6 +101,7 @@ static void check_shape(const char *scheme, const shape *s, int index, result re
     result *of = results;
     problem_oracle(&p, true);
     FOR_EACH_ISA (kernel) {
+        assert_true(of < results + MOST_ISAS);
         problem_renew(&p);
         problem_forward(&p);
         consider(&of->forward, &p.out, "out", index, FORWARD_BOUND);
@@ -156,6 +157,25 @@ static void long_sequences(void **state) {
     bool good = check_schemes(&long_shape, 1);
     good = check_scheme("si+prope", longer_shapes, 3) && good;
     assert_true(check_scheme("logn+rope", longer_shapes, 1) && good);
+}
+
+/* Far from all keys, ALiBi's bias is what is left of a logit, and a float holds it to 1e-7 of itself, as the header says:
+ * with the slopes of two heads, as in the table, the usual bound still holds, with those of eight it does not. */
+static void alibi_far_away(void **state) {
+    (void)state;
+    enum { AWAY = 5000, QUERIES = 30 };
+    const shape s = {8, 8, 16, {.q_len = QUERIES, .k_len = 100, .q_pos = AWAY}};
+    double steepest = 0.5, bound = 2 * 1e-7 * steepest * (AWAY + QUERIES);
+    problem p = problem_create("alibi", s, NULL, 11, 1);
+    problem_oracle(&p, false);
+    FOR_EACH_ISA (kernel) {
+        problem_renew(&p);
+        problem_forward(&p);
+        printf("%-9s alibi far away: error %.1e, bound %.0e\n", kernel->name, tensor_error(&p.out), bound);
+        assert_true(tensor_error(&p.out) < bound);
+        assert_true(tensor_error(&p.lse) < FORWARD_BOUND);
+    }
+    problem_destroy(&p);
 }
 
 static void adjacent_pairs(void **state) {
@@ -248,6 +268,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_and_shape),
         cmocka_unit_test(long_sequences),
+        cmocka_unit_test(alibi_far_away),
         cmocka_unit_test(adjacent_pairs),
         cmocka_unit_test(distance_slot_of_ones_own),
         cmocka_unit_test(parameters),

@@ -89,7 +89,7 @@ static const command_case cases[] = {
      "sia probe: --length -5: want tokens, like 4096, or training lengths, like 16x\n"},
     {"$SIA generate run --tokens -1", 2, "sia generate: --tokens -1: want 0 to 1073741824\n"},
     {"$SIA generate run --temperature hot", 2, "sia generate: --temperature hot: want a number\n"},
-    {"$SIA theory --alpha 2 --beta 1", 2, "beta 1: want beta >= alpha ln alpha, which is 1.38629"},
+    {"$SIA theory --alpha 2 --beta 1", 2, "beta 1: want beta >= alpha ln alpha, about 1.38629"},
     {"$SIA train --out x text.txt --width 100 --heads 3", 2,
      "sia: width 100: want a multiple of the 3 heads, or a head_dim\n"},
     {"$SIA train --out x text.txt --batch 5 --micro-batch 2", 2,

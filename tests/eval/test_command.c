@@ -43,7 +43,7 @@ static const command_case cases[] = {
     {"ls -A run | wc -l", 0, "1\n"},
     /* Wrong usage. */
     {"$SIA theory --alpha 2 --beta 1", 2,
-     "sia: beta 1: want beta >= alpha ln alpha, which is 1.38629; below it a_0^2 is negative"},
+     "sia: beta 1: want beta >= alpha ln alpha, about 1.38629; below it a_0^2 is negative"},
     {"$SIA theory --alpha 100", 2, "want beta >= alpha ln alpha"},
     {"$SIA theory --tau 0", 2, "--tau 0: want 0.001 to 1000000"},
     {"$SIA theory --tau -3", 2, "--tau -3: want 0.001 to 1000000"},

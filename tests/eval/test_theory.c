@@ -307,7 +307,7 @@ static void test_refusals(void **state) {
         sia_status status;
         const char *says;
     } cases[] = {
-        {{.alpha = 2, .beta = 1}, SIA_ARGUMENT, "beta 1: want beta >= alpha ln alpha, which is 1.38629"},
+        {{.alpha = 2, .beta = 1}, SIA_ARGUMENT, "beta 1: want beta >= alpha ln alpha, about 1.38629"},
         {{.tau = -1}, SIA_ARGUMENT, "tau -1: want a number from 1e-9 to 1e15"},
         {{.tau = NAN}, SIA_ARGUMENT, "tau nan: want a number from 1e-9 to 1e15"},
         {{.logn = INFINITY}, SIA_ARGUMENT, "logn inf: want a number above 0"},

@@ -412,7 +412,7 @@ static void peak_counts_operations(void **state) {
         assert_in_range(i, 0, 4);
         double round = 2 * tiles[i].rows * tiles[i].columns;
         assert_true(kernel->fma_peak(1) == round && kernel->fma_peak(0) == 0);
-        assert_true(kernel->fma_peak((1 << 23) - 1) == ((1 << 23) - 1) * round);
+        assert_true(kernel->fma_peak(SIA_PEAK_ROUNDS) == SIA_PEAK_ROUNDS * round);
     }
 }
 

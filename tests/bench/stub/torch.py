@@ -4,7 +4,7 @@ PyTorch. Numbers are right for small shapes; backward() computes nothing. The en
 
     STUB_LOG=FILE       what a test wants to know of is appended there, a JSON list a line
     STUB_VERSION=1.13   an old PyTorch, without scaled_dot_product_attention and flex_attention [2.15]
-    STUB_WRONG=sdpa     the result of scaled_dot_product_attention is off by 0.5
+    STUB_WRONG=sdpa     one number of the result of scaled_dot_product_attention is off by 0.5
 """
 import json
 import math
@@ -118,9 +118,9 @@ class Tensor:
 
     def max(self):
         flat = self.values
-        while depth(flat):
-            flat = max(flat)
-        return Tensor(flat)
+        while depth(flat) > 1:
+            flat = [x for row in flat for x in row]
+        return Tensor(max(flat))
 
     def item(self):
         return self.values
@@ -187,7 +187,9 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, is_causal=False):
     if attn_mask is not None:
         logits = logits + attn_mask
     out = softmax(logits, -1) @ v
-    return out + 0.5 if os.environ.get("STUB_WRONG") == "sdpa" else out
+    if os.environ.get("STUB_WRONG") == "sdpa":
+        out.values[0][0][1][2] += 0.5
+    return out
 
 
 def create_block_mask(visible, batch, heads, queries, keys, device):
