@@ -219,8 +219,8 @@ static void decode_rows(const attend *t, int64_t kv_head, int64_t stretch, const
     c->a->kernel->decode(c->type, &d);
 }
 
-/* The heads of a stretch one after the other: the order in which they lie in memory where a stretch is two chunks. More rows than the kernel takes
- * go over the stretch in turns, one after the other too, and find it in a cache of the processor. */
+/* The heads of a stretch one after the other, as they lie in chunks of half a stretch. More rows than the kernel takes go over
+ * the stretch in turns, one after the other too, and find it in a cache of the processor. */
 static void decode_task(void *context, int64_t task, int worker) {
     (void)worker;
     const attend *t = context;
