@@ -93,7 +93,7 @@ static const struct {
      "prope_share 0.0156: turns none of the 32 pairs; want at least 1/64, or nope in the place of prope"},
     {"prope", {.heads = 2, .head_dim = 64, .prope_share = 1.0 / 64}, SIA_OK, ""}, /* one pair */
     {"prope", {.heads = 2, .head_dim = 56, .prope_share = 1.0 / 56}, SIA_OK, ""},
-    {"rope", {.heads = 2, .head_dim = 64, .prope_share = 0.001}, SIA_OK, ""},     /* which does not use it */
+    {"rope", {.heads = 2, .head_dim = 64, .prope_share = 0.001}, SIA_OK, ""}, /* which does not use it */
     {"prope",
      {.heads = 2, .head_dim = 64, .prope_base = INFINITY},
      SIA_ARGUMENT,
