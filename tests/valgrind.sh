@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The tests of attention under valgrind: no error, no leak. $1: a build folder. Those that take long have the instruction set
-# that is chosen there (valgrind has no AVX-512), and are in haste; half an hour all the same.
+# that is chosen there (valgrind has no AVX-512), and are in haste; that is an hour and more all the same.
 check() {
-    valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite "$1/tests/attention/$2" >/dev/null || exit 1
+    valgrind --quiet --fair-sched=yes --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite "$1/tests/attention/$2" >/dev/null || exit 1
     echo "valgrind $2: clean"
 }
 
