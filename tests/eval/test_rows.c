@@ -225,7 +225,7 @@ static void test_thin_below(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         sia_row_model model = model_of(cases[c].scheme, cases[c].row);
         sia_thin thin = sia_thin_prepare(&model, BEGIN, END);
-        double top = -INFINITY, u = thin.threshold, sum[5] = {0}, moment[5], keep = 1 - above(u);
+        double top = -INFINITY, u = thin.threshold, sum[5] = {0}, moment[5] = {0}, keep = 1 - above(u);
         near("share above", thin.above, SIA_THIN_LARGE / (double)(END - BEGIN), 1e-12, 1);
         near("threshold", above(u), thin.above, 1e-12, 1);
         for (int64_t t = BEGIN; t < END; t++) {

@@ -167,14 +167,16 @@ static void check_contexts(const sia_theory *th) {
 
 /* ln of the sum of e^(m + a^2/2) over t <= k < 10 t, term by term. */
 static double log_sum(sia_logits logits, int64_t t, const sia_theory_options *o) {
-    double top = 0, sum = 0, a = logits == SIA_LOGITS_LOGN ? o->logn * log(10 * (double)t) : 1;
+    double top = 0, rest = 0, a = logits == SIA_LOGITS_LOGN ? o->logn * log(10 * (double)t) : 1;
     for (int64_t k = t; k < 10 * t; k++) {
         double term = a * a / 2 - (logits == SIA_LOGITS_ALIBI ? (double)k / 256 : 0);
         if (logits == SIA_LOGITS_SI) term = log(o->alpha / ((double)k / o->tau + 1));
-        if (k == t) top = term;
-        sum += exp(term - top);
+        if (k == t)
+            top = term;
+        else
+            rest += exp(term - top);
     }
-    return top + log(sum);
+    return top + log1p(rest);
 }
 
 static void check_totals(const sia_theory *th) {
