@@ -9,7 +9,7 @@ BUILD := build/$(PRESET)
 PACKAGES := gcc g++ cmake ninja-build pkg-config libopenblas0 libjansson-dev libpcre2-dev libcmocka-dev \
   libopenmpi-dev openmpi-bin
 # And to check the source and the kernels in every way that CONTRIBUTING.md names.
-DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrind libclang-rt-14-dev
+DEV_PACKAGES := clang clang-format clang-tidy clang-tools cppcheck gcovr valgrind libclang-rt-dev
 # And for the Python package. Where $(PYTHON) is another one than Debian's and lacks something, it is fetched into build/python.
 PYTHON_PACKAGES := python3-dev python3-venv python3-pip python3-numpy python3-cffi python3-setuptools python3-wheel python3-pytest
 

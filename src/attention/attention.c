@@ -76,6 +76,8 @@ static sia_status grow(sia_attention *a, int64_t length, sia_error *err) {
     int64_t wanted = longest ? 2 * longest->length : SHORTEST_TABLE;
     if (wanted < length) wanted = length;
     sia_status status = sia_tables_create(&grown, a->scheme, &a->config, wanted, err);
+    if (status == SIA_MEMORY && wanted > length) /* what was asked for may still fit */
+        status = sia_tables_create(&grown, a->scheme, &a->config, length, err);
     if (status) return status;
     grown->older = longest;
     atomic_store_explicit(&a->tables, grown, memory_order_release);

@@ -249,6 +249,27 @@ static void every_mapping(void **state) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) sweep(calls[i].name, calls[i].call, FAULT_MAP);
 }
 
+/* Where memory does not suffice for tables of twice the length, those for the length that is wanted are made. */
+static void tables_that_cannot_double(void **state) {
+    (void)state;
+    sia_attention *a;
+    sia_attention_config config = {.heads = 2, .head_dim = 8, .threads = 1};
+    OK(sia_attention_create(&a, "si+prope", &config, &said));
+    OK(sia_attention_reserve(a, 4096, &said));
+    faults_arm(FAULT_MEMORY, FAULT_ONCE, 1);
+    OK(sia_attention_reserve(a, 4097, &said));
+    assert_int_equal(faults_hit(), 1);
+    faults_arm(FAULT_MEMORY, FAULT_ONCE, 1);
+    OK(sia_attention_reserve(a, 4097, &said)); /* they are there */
+    assert_int_equal(faults_calls(), 0);
+    OK(sia_attention_reserve(a, 4098, &said)); /* and no longer */
+    assert_int_equal(faults_hit(), 1);
+    faults_arm(FAULT_MEMORY, FAULT_ONWARD, 1);
+    assert_int_equal(sia_attention_reserve(a, 4099, &said), SIA_MEMORY);
+    faults_disarm();
+    sia_attention_destroy(a);
+}
+
 /* Every pair of bytes is a token: its file takes several writes. */
 static sia_tokenizer *large_tokenizer(void) {
     enum { TOKENS = 256 + 65536 };
@@ -429,9 +450,12 @@ static int finish(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_allocation), cmocka_unit_test(every_mapping),
-        cmocka_unit_test(every_write),      cmocka_unit_test(second_rename),
-        cmocka_unit_test(made_by_another),  cmocka_unit_test(listing_ends_early)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation),
+                                       cmocka_unit_test(every_mapping),
+                                       cmocka_unit_test(tables_that_cannot_double),
+                                       cmocka_unit_test(every_write),
+                                       cmocka_unit_test(second_rename),
+                                       cmocka_unit_test(made_by_another),
+                                       cmocka_unit_test(listing_ends_early)};
     return cmocka_run_group_tests_name("calls", tests, prepare, finish);
 }
