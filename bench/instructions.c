@@ -29,8 +29,10 @@ int main(int argc, char **argv) {
     float *x = malloc((8 * n + rows) * sizeof *x), logn[4096], d_logn[4096];
     if (!x) return fail("no memory");
     uint32_t state = 1;
-    for (size_t i = 0; i < 8 * n; i++) /* about as large as normal numbers are */
-        x[i] = ((float)((state = state * 1664525u + 1013904223u) >> 8) / 0x1p24f - 0.5f) * 3.4f;
+    for (size_t i = 0; i < 8 * n; i++) { /* about as large as normal numbers are */
+        state = (uint32_t)(state * 1664525ull + 1013904223u);
+        x[i] = ((float)(state >> 8) / 0x1p24f - 0.5f) * 3.4f;
+    }
     for (int i = 0; i < config.heads; i++) logn[i] = 0.3f;
     sia_scheme scheme;
     int row_is_learnt = !sia_scheme_parse(argv[1], &scheme, NULL) && scheme.row == SIA_ROW_LOGN;

@@ -11,7 +11,7 @@ example=$1/examples/attention.c
 
 # The .pc file holds the prefix of the configuration; a moved installation says where it is.
 export PKG_CONFIG_PATH="$lib/pkgconfig"
-cc $CFLAGS "$example" -o "$prefix/by_pkg_config" $(pkg-config --define-variable=prefix="$prefix" --cflags --libs sia)
+"${CC:-cc}" $CFLAGS "$example" -o "$prefix/by_pkg_config" $(pkg-config --define-variable=prefix="$prefix" --cflags --libs sia)
 LD_LIBRARY_PATH="$lib" "$prefix/by_pkg_config"
 
 cmake -S "$1/tests/consumer" -B "$prefix/by_cmake" -DEXAMPLE="$example" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$CFLAGS" >/dev/null

@@ -100,7 +100,7 @@ sia_status sia_sample(const float *logits, uint32_t vocabulary, const sia_sampli
     ranking r = {sia_alloc(count, sizeof *r.c), count, count};
     if (!r.c) return sia_fail_memory(err, count * sizeof *r.c, "sample");
     for (uint32_t i = 0; i < count; i++) r.c[i] = (candidate){logits[i], i};
-    for (uint32_t i = count / 2; i-- > 0;) sink(r.c, count, i);
+    for (uint32_t i = count / 2; i > 0; i--) sink(r.c, count, i - 1);
     *id = draw(&r, s, index);
     sia_free(r.c);
     return SIA_OK;

@@ -118,7 +118,7 @@ static void test_outside_anywhere(void **state) {
     static const int64_t places[] = {0, 1, 4095, 4096, 8191, 8192, TOKENS - 1};
     static uint16_t tokens[TOKENS];
     assert_int_equal(sia_shard_outside(tokens, TOKENS, 100), TOKENS);
-    for (size_t i = sizeof places / sizeof *places; i-- > 0;) { /* those behind it stay */
+    for (int i = sizeof places / sizeof *places - 1; i >= 0; i--) { /* those behind it stay */
         tokens[places[i]] = 100;
         assert_int_equal(sia_shard_outside(tokens, TOKENS, 100), places[i]);
         assert_int_equal(sia_shard_outside(tokens, TOKENS, 101), TOKENS);
