@@ -617,6 +617,7 @@ static sia_status start(state *s, sia_error *err) {
                                         .settings = &s->settings,
                                         .threads = s->m->threads,
                                         .ranks = sia_comm_size(s->comm),
+                                        .windows = s->windows ? sia_windows_count(s->windows) : 0,
                                         .bytes = sia_trainer_bytes(s->trainer)});
     free(note);
     return status;

@@ -35,6 +35,7 @@ typedef struct sia_train_event {
     const sia_settings *settings; /* STARTED: complete */
     int threads;                  /* STARTED: of each rank */
     int ranks;                    /* STARTED */
+    int64_t windows;              /* STARTED: of validation, at most eval_windows; 0: there is none */
     size_t bytes;                 /* STARTED: of weights, gradients, optimiser and activations */
     const char *note; /* STARTED: a sentence about a newer checkpoint that cannot be used, or NULL */
 } sia_train_event;

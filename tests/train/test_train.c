@@ -574,6 +574,11 @@ static const command_case ways[] = {
     {"rm -rf generated; $SIA train --out generated --vocabulary 300 --quiet --json" WHOLE, 0,
      "\"validation\": {\"1x\": "},
     {"$SIA train --out generated --resume --quiet && echo done", 0, "done"},
+    {"rm -rf x; $SIA train whole/data --out x --vocabulary 300" SMALL " --lengths 2x --eval-windows 4 2>&1",
+     0, "\nvalidation on 4 windows of 64 tokens\n"},
+    {"rm -rf x; $SIA train whole/data --out x --vocabulary 300" SMALL
+     " --lengths 2x --eval-windows 1000000 2>&1",
+     0, " windows of 64 tokens: the text has no more, 1000000 are wanted\n"},
     {"$SIA data generate --words 3000 --seed 8 --out half.txt", 0, ""},
     /* Weights go on with the tokens that they know, whatever the text is: none is trained anew, no other is taken. */
     {"$SIA train --out from --from whole/step-000060 --quiet half.txt --scheme logn+rope" FROM
