@@ -19,6 +19,7 @@
 #include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/show.h"
+#include "cli/train_progress.h"
 #include "report/lines.h"
 #include "report/report.h"
 #include "study/compare.h"
@@ -82,10 +83,12 @@ static int hook(void *context, const sia_compare_event *e) {
     if (e->data) {
         char text[256];
         cli_progress_end(&t->shown.line);
-        if (!t->quiet)
+        if (!t->quiet) {
             fprintf(stderr, "%s: %lld train, %lld val tokens\n",
                     sia_train_data_text(e->data, text, sizeof text),
                     (long long)sia_corpus_tokens(e->data->train), (long long)sia_corpus_tokens(e->data->val));
+            cli_show_held_out(&e->held_out);
+        }
         cli_progress_start(&t->shown.line, t->shown.what, 100, "", 1);
     }
     if (e->result) add_result(t, e->result);

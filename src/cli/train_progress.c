@@ -9,14 +9,12 @@
 #include "base/threads.h"
 #include "cli/show.h"
 
-static void show_windows(const sia_train_event *e) {
-    const sia_settings *s = e->settings;
-    if (!e->windows) return;
-    fprintf(stderr, "validation on %lld window%s of %lld tokens", (long long)e->windows,
-            e->windows == 1 ? "" : "s",
-            (long long)(sia_multiples_longest(s->training.multiples) * s->model.train_len));
-    if (e->windows < s->training.eval_windows)
-        fprintf(stderr, ": the text has no more, %lld are wanted", (long long)s->training.eval_windows);
+void cli_show_held_out(const sia_held_out *h) {
+    if (!h->windows) return;
+    fprintf(stderr, "validation on %lld window%s of %lld tokens", (long long)h->windows,
+            h->windows == 1 ? "" : "s", (long long)h->length);
+    if (h->windows < h->wanted)
+        fprintf(stderr, ": the text has no more, %lld are wanted", (long long)h->wanted);
     fputc('\n', stderr);
 }
 
@@ -36,7 +34,7 @@ static void started(cli_train_progress *p, const sia_train_event *e) {
                 (long long)(e->data->val ? sia_corpus_tokens(e->data->val) : 0),
                 (double)p->steps * (double)p->tokens / (double)sia_corpus_tokens(e->data->train),
                 (long long)p->steps, (long long)p->tokens);
-        show_windows(e);
+        cli_show_held_out(&e->held_out);
         fprintf(stderr, "about %.0f MB of memory; kernels %s, %d thread%s", (double)e->bytes / 1e6, sia_isa(),
                 e->threads, e->threads == 1 ? "" : "s");
         if (e->ranks > 1) fprintf(stderr, " on each of %d ranks", e->ranks);

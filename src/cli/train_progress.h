@@ -20,6 +20,9 @@ typedef struct cli_train_progress {
     double validation[SIA_MAX_LENGTHS]; /* the last ones */
 } cli_train_progress;
 
+/* A line that says what the losses of validation stand on. */
+void cli_show_held_out(const sia_held_out *held_out);
+
 /* A sia_train_hook on a cli_train_progress; asks to stop when a person does. */
 int cli_train_hook(void *context, const sia_train_event *event);
 void cli_train_progress_end(cli_train_progress *progress); /* takes the line away */

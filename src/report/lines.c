@@ -37,6 +37,7 @@ static const struct field {
     {"study", "config", OBJECT, false},
     {"study", "train_len", NUMBER, false},
     {"study", "lengths", LENGTHS, false},
+    {"study", "windows", NUMBER, false},
     {"study", "data", TEXT, false},
     {"study", "date", TEXT, false},
     {"study", "version", TEXT, false},

@@ -128,9 +128,10 @@ void sia_section_setting(sia_report *r, const sia_lines *lines, const char *what
     static const char *const plain[][2] = {{"data", "data"},
                                            {"date", "date"},
                                            {"version", "version of sia"},
+                                           {"windows", "windows of validation"},
                                            {"train_len", "training length"},
                                            {"lengths", "lengths"}};
-    enum { OF_ALL = 3 }; /* these are of the whole study; the others not where the training length is swept */
+    enum { OF_ALL = 4 }; /* these are of the whole study; the others not where the training length is swept */
     double train_lens[SIA_REPORT_LENGTHS];
     bool swept = sia_list_distinct(lines, "result", "train_len", train_lens) > 1;
     char title[64];

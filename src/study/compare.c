@@ -34,6 +34,7 @@ typedef struct study {
     sia_train_data data;
     sia_train_data run_data; /* the same, described as it is found from the folder of a run */
     sia_plan plan;
+    sia_held_out held_out;
     int inner_threads;
     sia_finished finished; /* results from before */
     pthread_mutex_t lock;
@@ -141,6 +142,10 @@ static sia_status fit_parts(study *s, sia_error *err) {
         if (!status && s->plan.parts[i].seed == 0) /* other seeds have the same */
             status = sia_windows_make(&windows, s->data.val, s->plan.longest, settings->training.eval_windows,
                                       settings->training.join, err);
+        if (windows && (!s->held_out.windows || sia_windows_count(windows) < s->held_out.windows))
+            s->held_out = (sia_held_out){.windows = sia_windows_count(windows),
+                                         .wanted = settings->training.eval_windows,
+                                         .length = s->plan.longest};
         sia_windows_destroy(windows);
     }
     return status;
@@ -201,9 +206,10 @@ static sia_status write_header(study *s, sia_error *err) {
     json_t *config = sia_settings_json(first), *model = json_object_get(config, "model");
     /* Of the first part alone: each has its own. */
     if (model) (void)json_object_del(model, "scheme");
-    json_t *json = json_pack("{s:s, s:s, s:o, s:I, s:o, s:s, s:s}", "kind", "study", "version", sia_version(),
-                             "config", config, "train_len", (json_int_t)first->model.train_len, "lengths",
-                             lengths, "data", sia_train_data_text(&s->data, text, sizeof text), "date", date);
+    json_t *json = json_pack("{s:s, s:s, s:o, s:I, s:o, s:I, s:s, s:s}", "kind", "study", "version",
+                             sia_version(), "config", config, "train_len", (json_int_t)first->model.train_len,
+                             "lengths", lengths, "windows", (json_int_t)s->held_out.windows, "data",
+                             sia_train_data_text(&s->data, text, sizeof text), "date", date);
     if (s->job->command) sia_json_set(&json, "command", sia_json_text(s->job->command));
     if (s->job->machine) sia_json_set(&json, "machine", json_deep_copy(s->job->machine));
     return append(s, json, err);
@@ -551,7 +557,7 @@ static sia_status train_parts(study *s, sia_error *err) {
     bool side_by_side = left > 1; /* one each, with a thread for each; the only one has all threads */
     s->inner_threads = side_by_side ? 1 : threads;
     pthread_mutex_lock(&s->lock);
-    (void)tell(s, (sia_compare_event){.data = &s->data});
+    (void)tell(s, (sia_compare_event){.data = &s->data, .held_out = s->held_out});
     pthread_mutex_unlock(&s->lock);
     sia_parallel(side_by_side ? threads : 1, own, part_task, s);
     if (s->status && err) *err = s->err;

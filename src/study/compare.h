@@ -37,6 +37,7 @@ typedef struct sia_compare_event {
     double done;                      /* of all the work, 0 to 1 */
     double found;                     /* of it, what was done before this call */
     const sia_train_data *data;       /* at the start, else NULL */
+    sia_held_out held_out;            /* at the start */
     const char *running;              /* which training has just done a step, or which evaluation goes on */
     double loss;                      /* of that step; 0 during evaluations */
     const sia_compare_result *result; /* when there is a new one, or one from before */

@@ -418,6 +418,13 @@ static sia_status make_windows(state *s, sia_error *err) {
                             err);
 }
 
+static sia_held_out held_out(const state *s) {
+    const sia_training_settings *t = &s->settings.training;
+    return (sia_held_out){.windows = s->windows ? sia_windows_count(s->windows) : 0,
+                          .wanted = t->eval_windows,
+                          .length = sia_multiples_longest(t->multiples) * s->settings.model.train_len};
+}
+
 static sia_status open_described(state *s, const json_t *description, sia_error *err) {
     sia_data_opening opening = {.folder = s->job->folder,
                                 .threads = s->job->threads,
@@ -617,7 +624,7 @@ static sia_status start(state *s, sia_error *err) {
                                         .settings = &s->settings,
                                         .threads = s->m->threads,
                                         .ranks = sia_comm_size(s->comm),
-                                        .windows = s->windows ? sia_windows_count(s->windows) : 0,
+                                        .held_out = held_out(s),
                                         .bytes = sia_trainer_bytes(s->trainer)});
     free(note);
     return status;

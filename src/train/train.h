@@ -24,6 +24,11 @@ typedef enum sia_train_kind {
     SIA_TRAIN_SAVED,
 } sia_train_kind;
 
+/* What validation stands on: windows of the longest length. A text may have fewer than are wanted. */
+typedef struct sia_held_out {
+    int64_t windows, wanted, length; /* 0 windows: there is no validation */
+} sia_held_out;
+
 typedef struct sia_train_event {
     sia_train_kind kind;
     int64_t step; /* steps done */
@@ -35,7 +40,7 @@ typedef struct sia_train_event {
     const sia_settings *settings; /* STARTED: complete */
     int threads;                  /* STARTED: of each rank */
     int ranks;                    /* STARTED */
-    int64_t windows;              /* STARTED: of validation, at most eval_windows; 0: there is none */
+    sia_held_out held_out;        /* STARTED */
     size_t bytes;                 /* STARTED: of weights, gradients, optimiser and activations */
     const char *note; /* STARTED: a sentence about a newer checkpoint that cannot be used, or NULL */
 } sia_train_event;

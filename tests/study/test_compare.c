@@ -461,6 +461,12 @@ static void command_lines(void **state) {
          2, "vocabulary 300: the tokenizer has 50257 tokens"},
         {"rm -rf bare; $SIA compare --out bare --quiet 'shards/train_*.bin' --steps 1", 2,
          "there is no text to validate on: name some with --val"},
+        /* A text with fewer windows than are wanted is said to have them, to the reader of the report too. */
+        {"$SIA compare --out few t.txt --val-fraction 0.5 --join --schemes rope --layers 1 --width 16 "
+         "--heads 2 "
+         "--vocabulary 300 --train-len 64 --batch 2 --steps 1 --eval-windows 1000 2>&1 && grep -o "
+         "'windows of validation</th><td>[0-9]*' few/report.html",
+         0, " windows of 1024 tokens: the text has no more, 1000 are wanted\n"},
         {"$SIA compare --out one --steps 9", 2,
          "one: holds a study with layers 1, not 3: name another folder"},
         {"$SIA compare --out s --quiet --json --schemes si+prope --sweep tau=1,10 --layers 1 --width 16 "
