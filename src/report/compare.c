@@ -76,8 +76,8 @@ static const sia_gathered *lowest(const sia_comparison *c, double length) {
     return best;
 }
 
-/* Whether what stands above the best by d is within two standard errors of it; one seed: it cannot be said. */
-static bool near(sia_difference d) { return isfinite(d.error) && d.value <= 2 * d.error; }
+/* Whether what stands above the best by d may be level with it; one seed: it cannot be said. */
+static bool near(sia_difference d) { return isfinite(d.error) && !sia_difference_clear(d); }
 
 static void table_cell(sia_page *page, const sia_comparison *c, const sia_gathered *g, double length) {
     const sia_gathered *best = lowest(c, length);
@@ -195,19 +195,21 @@ void sia_compare_table(sia_page *page, const sia_comparison *c) {
     sia_page_add(page, "<p class=\"note\">");
     if (count > 1) sia_page_add(page, "\xe2\x98\x85 the lowest mean of its column.");
     if (c->most_seeds > 1)
-        sia_page_add(page,
-                     " \xe2\x89\x88 above it by no more than two standard errors of the difference, "
-                     "\xe2\x88\x9a(a\xc2\xb2 + b\xc2\xb2): the data do not tell the two apart. \xc2\xb1 one "
-                     "standard error of the mean over seeds.");
+        sia_page_add(
+            page,
+            " \xe2\x89\x88 above it, but not clearly: the data do not tell the two apart. A difference is "
+            "clear where its 95 % interval leaves out 0: by Student\xe2\x80\x99s t, over the differences "
+            "of each seed, since runs with the same seed begin with the same weights and read the same text. "
+            "\xc2\xb1 one standard error of the mean over seeds.");
     if (c->fewest_seeds == 1)
         sia_page_add(page, c->most_seeds > 1
                                ? " Where there is one seed there is no standard error, and no difference is "
                                  "claimed."
                                : " One seed: there are no standard errors, and no difference is claimed.");
     if (c->fewest_seeds != c->most_seeds)
-        sia_page_add(page,
-                     " Rows do not have the same number of seeds: a part of the difference between two such "
-                     "means is that of the seeds.");
+        sia_page_add(
+            page, " Rows do not have the same number of seeds: a part of the difference between two such "
+                  "means is that of the seeds; whether it is clear is judged by the seeds that both have.");
     if (count > 1) sia_page_add(page, " Rows are ordered by the loss at their longest length.");
     say_shared(page, c);
     say_diverged(page, c);
@@ -305,8 +307,7 @@ static void lead_best(sia_page *lead, const sia_comparison *c) {
     lead_value(lead, next, length);
     sia_difference d = sia_gathered_difference(next, best, length);
     if (isfinite(d.error))
-        sia_page_printf(lead, ", %s two standard errors of the difference away",
-                        sia_difference_clear(d) ? "more than" : "no more than");
+        sia_page_add(lead, sia_difference_clear(d) ? ", a clear difference" : ", no clear difference");
     sia_page_add(lead, isfinite(d.error) ? ". " : " (one seed: no claim). ");
 }
 

@@ -96,13 +96,15 @@ static void say_order(sia_page *page, const order *o, const sia_page *clear, con
         sia_page_printf(page, "of %d pairs that the paper orders, %d %s the other way round here", o->pairs,
                         o->swapped, o->swapped == 1 ? "stands" : "stand");
     if (o->clear) {
-        if (o->clear < o->swapped) sia_page_printf(page, ", %d of them", o->clear);
-        sia_page_printf(page, "%s by more than two standard errors", o->clear < o->swapped ? "" : ",");
+        if (o->clear < o->swapped)
+            sia_page_printf(page, ", %d of them clearly", o->clear);
+        else
+            sia_page_add(page, ", clearly");
         sia_page_add(page, clear->bytes ? clear->bytes : "");
         if (o->clear > PAIRS_SAID)
             sia_page_printf(page, "; and %d more, in the table below", o->clear - PAIRS_SAID);
     } else if (o->swapped > o->without_error) {
-        sia_page_add(page, ", none by more than two standard errors");
+        sia_page_add(page, ", none clearly");
     }
     if (one_seed)
         sia_page_add(page, "; one seed: no claim");
@@ -114,7 +116,7 @@ static void say_order(sia_page *page, const order *o, const sia_page *clear, con
 
 static void orders(sia_report *r, const sia_comparison *c) {
     sia_data data = {.heads = {"length", "lower in the paper", "higher in the paper",
-                               "difference in the paper", "difference here", "standard error"},
+                               "difference in the paper", "difference here", "standard error by seed"},
                      .columns = 6};
     sia_page list = {0};
     for (int column = 0; column < COLUMNS; column++) {
@@ -221,7 +223,7 @@ static void say_share(sia_page *page, const sia_comparison *c, double length, co
         sia_page_number(page, part.error, 3);
     }
     if (isfinite(lead.error) && !sia_difference_clear(lead)) {
-        sia_page_add(page, ": the lead is within two standard errors, a share of it would mean little");
+        sia_page_add(page, ": the lead is not clear, a share of it would mean little");
     } else if (part.value < 0) {
         sia_page_add(page, ": the control closes none of the lead");
     } else {

@@ -62,19 +62,29 @@ static int compare_samples(const void *first, const void *second) {
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-/* The mean of samples[from .. to), one for each seed: the last of it. */
-static void reduce(const struct sia_sample *samples, size_t from, size_t to, double *mean, double *error,
-                   int *seeds) {
+static bool same_place(const struct sia_sample *a, const struct sia_sample *b) {
+    return a->group == b->group && a->x == b->x;
+}
+
+/* Of sorted samples of one seed at one place the last stays. */
+static size_t drop_repeated(struct sia_sample *samples, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool again =
+            kept && same_place(&samples[kept - 1], &samples[i]) && samples[kept - 1].seed == samples[i].seed;
+        samples[again ? kept - 1 : kept++] = samples[i];
+    }
+    return kept;
+}
+
+static double standard_error(double squares, int n) { return n > 1 ? sqrt(squares / (n - 1) / n) : NAN; }
+
+static void reduce(const struct sia_sample *samples, int n, double *mean, double *error) {
     double sum = 0, squares = 0;
-    int n = 0;
-    for (size_t i = from; i < to; i++)
-        if (i + 1 == to || samples[i + 1].seed != samples[i].seed) sum += samples[i].value, n++;
+    for (int i = 0; i < n; i++) sum += samples[i].value;
     *mean = sum / n;
-    for (size_t i = from; i < to; i++)
-        if (i + 1 == to || samples[i + 1].seed != samples[i].seed)
-            squares += (samples[i].value - *mean) * (samples[i].value - *mean);
-    *seeds = n;
-    *error = n > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+    for (int i = 0; i < n; i++) squares += (samples[i].value - *mean) * (samples[i].value - *mean);
+    *error = standard_error(squares, n);
 }
 
 static int compare_groups(const void *first, const void *second) {
@@ -94,9 +104,11 @@ void sia_gather_finish(sia_gather *g) {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(g->samples[i].seed)) g->samples[i].seed = 0; /* sorting wants an order */
     qsort(g->samples, n, sizeof *g->samples, compare_samples);
+    n = g->sample_count = drop_repeated(g->samples, n);
     g->numbers = calloc(3 * n, sizeof *g->numbers);
     g->seeds = calloc(n, sizeof *g->seeds);
-    if (!g->numbers || !g->seeds) {
+    g->starts = calloc(n, sizeof *g->starts);
+    if (!g->numbers || !g->seeds || !g->starts) {
         g->failed = true;
         return;
     }
@@ -104,16 +116,19 @@ void sia_gather_finish(sia_gather *g) {
     for (size_t from = 0, to; from < n; from = to) {
         const struct sia_sample *s = &g->samples[from];
         sia_gathered *group = &g->groups[s->group];
-        for (to = from + 1; to < n && g->samples[to].group == s->group && g->samples[to].x == s->x;) to++;
+        for (to = from + 1; to < n && same_place(&g->samples[to], s);) to++;
         if (!group->count) {
             group->x = g->numbers + used;
             group->mean = g->numbers + n + used;
             group->error = g->numbers + 2 * n + used;
             group->seeds = g->seeds + used;
+            group->samples = g->starts + used;
         }
         size_t at = group->count++;
         group->x[at] = s->x;
-        reduce(g->samples, from, to, &group->mean[at], &group->error[at], &group->seeds[at]);
+        group->samples[at] = s;
+        group->seeds[at] = (int)(to - from);
+        reduce(s, group->seeds[at], &group->mean[at], &group->error[at]);
         used++;
     }
     qsort(g->groups, (size_t)g->count, sizeof *g->groups, compare_groups);
@@ -133,6 +148,7 @@ void sia_gather_free(sia_gather *g, sia_page *page) {
     free(g->samples);
     free(g->numbers);
     free(g->seeds);
+    free(g->starts);
     *g = (sia_gather){0};
 }
 
@@ -152,12 +168,34 @@ int sia_gathered_at(const sia_gathered *group, double x) {
 
 sia_difference sia_gathered_difference(const sia_gathered *a, const sia_gathered *b, double x) {
     int i = sia_gathered_at(a, x), j = sia_gathered_at(b, x);
-    if (i < 0 || j < 0) return (sia_difference){NAN, NAN};
-    return (sia_difference){a->mean[i] - b->mean[j], hypot(a->error[i], b->error[j])};
+    if (i < 0 || j < 0) return (sia_difference){NAN, NAN, 0};
+    const struct sia_sample *of_a = a->samples[i], *of_b = b->samples[j];
+    const struct sia_sample *end_a = of_a + a->seeds[i], *end_b = of_b + b->seeds[j];
+    double mean = 0, squares = 0;
+    int n = 0;
+    while (of_a < end_a && of_b < end_b) { /* Welford's sums over the seeds of both */
+        if (of_a->seed == of_b->seed) {
+            double d = of_a->value - of_b->value, before = d - mean;
+            mean += before / ++n;
+            squares += before * (d - mean);
+        }
+        bool next_a = of_a->seed <= of_b->seed, next_b = of_b->seed <= of_a->seed;
+        of_a += next_a;
+        of_b += next_b;
+    }
+    return (sia_difference){n ? mean : a->mean[i] - b->mean[j], standard_error(squares, n), n};
+}
+
+/* Student's t: what a mean of n values is within, in standard errors, in 95 of 100 cases. */
+static double student(int n) {
+    static const double quantiles[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                       2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086};
+    enum { KEPT = sizeof quantiles / sizeof *quantiles };
+    return quantiles[n - 2 < KEPT ? n - 2 : KEPT - 1];
 }
 
 bool sia_difference_clear(sia_difference d) {
-    return isfinite(d.value) && isfinite(d.error) && fabs(d.value) > 2 * d.error;
+    return isfinite(d.value) && isfinite(d.error) && fabs(d.value) > student(d.seeds) * d.error;
 }
 
 void sia_list_add(double *values, int *count, int most, double value) {

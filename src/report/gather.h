@@ -27,6 +27,7 @@ typedef struct sia_gathered {
     int style;
     double *x, *mean, *error; /* [count], x ascending; error is not a number for one seed */
     int *seeds;
+    const struct sia_sample **samples; /* [count]: of seeds[i] samples at x[i] the first, seeds ascending */
     size_t count;
 } sia_gathered;
 
@@ -41,6 +42,7 @@ typedef struct sia_gather {
         double x, seed, value;
         size_t order;
     } * samples;
+    const struct sia_sample **starts; /* what samples of groups point into */
     size_t sample_count, sample_room;
     double *numbers; /* what x, mean, error point into */
     int *seeds;
@@ -59,14 +61,17 @@ const sia_gathered *sia_gather_find(const sia_gather *g, const char *name); /* N
 /* The place of x in the group, -1 when it has none. */
 int sia_gathered_at(const sia_gathered *group, double x);
 
-/* Of two means: the difference a - b, and its standard error sqrt(ea^2 + eb^2), which is not a number where
- * either has one seed. */
+/* The mean of a - b over the seeds that both have, and its standard error, which is not a number for fewer than two.
+ * Runs of one seed begin with the same weights and read the same text, and what they share is not in the difference:
+ * its error may be a small part of those of the two means. Without a seed in common: the difference of the means. */
 typedef struct sia_difference {
     double value, error;
+    int seeds;
 } sia_difference;
 sia_difference sia_gathered_difference(const sia_gathered *a, const sia_gathered *b, double x);
 
-/* Whether a difference is more than two standard errors; false where there are none. */
+/* Whether the 95 % interval of a difference, by Student's t for so few seeds, leaves out 0; false where there is
+ * none. */
 bool sia_difference_clear(sia_difference d);
 
 /* A number into an ascending list of distinct ones; left out when it is not finite or there are most
