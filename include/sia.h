@@ -229,8 +229,9 @@ SIA_API size_t sia_attention_workspace(const sia_attention *a, sia_span span, si
  * is a weight of 0, and a query that has no other is one that sees no key; a row with a logit that is NaN or
  * above the range of float is NaN. Every other row is finite as long as |v| <= 1e29, whatever the size of its
  * logits; values below 1e-29 may lose bits. All this holds for logits as floats give them: where the sum q.k
- * goes beyond the range of float on its way (|q| and |k| of 1e18 are safe), the logit does, too. A logit is known
- * to 1e-7 of the larger of its parts, scale * S and bias. Arrays that are written may not overlap others.
+ * goes beyond the range of float on its way, q times the factor of its row (|q| and |k| of 1e18 are safe where that is
+ * 1), the logit does, too. A logit is known to 1e-7 of the larger of scale |q| |k| / sqrt(head_dim) and bias. Arrays
+ * that are written may not overlap others.
  *
  * Sums are taken in a fixed order: the result does not depend on the number of threads, nor a row on anything but
  * what it sees. */
@@ -252,7 +253,9 @@ SIA_API sia_status sia_attention_backward(const sia_attention *a, sia_span span,
  *
  * Attending equals a forward pass over all that was appended, up to the rounding of the cache's type. In f16
  * what is above 65504 becomes 65504 and what is below 3e-8 becomes 0; in i8 a row whose largest number is below
- * 1e-33 may become 0; in both an infinity becomes a NaN. */
+ * 1e-33 may become 0; in both an infinity becomes a NaN. In i8 a number is known to 1/254 of the largest of its row.
+ * Up to 24 queries at a time lose as much again at most: of the largest number of a query, and of the largest weight
+ * times row among 256 keys, in every column, also those in which that row is 0. */
 typedef enum sia_type {
     SIA_F32,
     SIA_F16,

@@ -49,6 +49,13 @@ def pointer(array: Optional[np.ndarray]) -> Any:
     return ffi.NULL if array is None else ffi.cast("float *", array.__array_interface__["data"][0])
 
 
+def refuse_overlap(out: Any, **inputs: Any) -> None:
+    """What is written may not be read: rows that are done would change those that are not."""
+    for name, array in inputs.items():
+        if np.shares_memory(out, array):
+            raise ArgumentError("out: shares memory with %s, want an array of its own" % name)
+
+
 def dense(name: str, array: Any, shape: Sequence[int], write: bool = False) -> Any:
     """The address of a dense array of float32 that must have this shape; NULL for None."""
     if array is None:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ._arrays import FLOAT, check_float, dense, gradient_places, plain, pointer, refuse_mask, row_stride
+from ._arrays import FLOAT, check_float, dense, gradient_places, plain, pointer, refuse_mask, refuse_overlap, row_stride
 from ._errors import ArgumentError, call
 from ._library import Handle, c_string, cache_type, choice, fill_struct, text
 from ._sia import ffi, lib
@@ -192,6 +192,7 @@ class Attention(Handle):
         made = np.empty(q4.shape, FLOAT) if out is None else _four("out", out, write=True)
         if made.shape != q4.shape:
             raise ArgumentError("out: shape %s, want that of q, %s" % (list(made.shape), list(q4.shape)))
+        refuse_overlap(made, q=q4, k=k4, v=v4)
         rows = q4.shape[:3]
         lse = np.empty(rows, FLOAT)
         entropy = np.empty(rows, FLOAT) if statistics else None
@@ -339,6 +340,7 @@ class Cache(Handle):
         queries = dense("q", q, (n, heads, dim))
         result = np.empty((n, heads, dim), FLOAT) if out is None else out
         place = dense("out", result, (n, heads, dim), write=True)
+        refuse_overlap(result, q=q)
         return result, (n, queries, dense("logn", logn, (heads,)), place, ffi.NULL)
 
     @contextlib.contextmanager

@@ -494,6 +494,13 @@ def test_bad_places_for_results(random):
         a.forward(GOOD, GOOD, GOOD, out=closed)
     with pytest.raises(ValueError, match=r"out: shape \[2, 4, 2, 8\], want that of q"):
         a.forward(GOOD, GOOD, GOOD, out=np.empty((2, 4, 2, 8), F))
+    q, cache = GOOD.copy(), a.cache()
+    for name in "qkv":
+        with pytest.raises(ValueError, match="out: shares memory with %s, want an array of its own" % name):
+            a.forward(**{**dict(q=GOOD, k=GOOD, v=GOOD), name: q}, out=q)
+    cache.append(q[0], q[0])
+    with pytest.raises(ValueError, match="out: shares memory with q"):
+        cache.attend(q[0], out=q[0])
     with pytest.raises(ValueError, match="d_out: strides .* want those of out"):
         a.backward(GOOD, GOOD, GOOD, done.out, done.lse, np.ones((2, 5, 3, 8), F)[:, :, :2])
     with pytest.raises(ValueError, match="lse: shape"):

@@ -74,10 +74,13 @@ static sia_status grow(sia_attention *a, int64_t length, sia_error *err) {
     if (longest && longest->length >= length) return SIA_OK;
     /* At least twice the old one: all tables together take less than twice the longest. */
     int64_t wanted = longest ? 2 * longest->length : SHORTEST_TABLE;
+    if (wanted > SIA_MAX_POSITION) wanted = SIA_MAX_POSITION;
     if (wanted < length) wanted = length;
-    sia_status status = sia_tables_create(&grown, a->scheme, &a->config, wanted, err);
+    sia_error said = {0};
+    sia_status status = sia_tables_create(&grown, a->scheme, &a->config, wanted, &said);
     if (status == SIA_MEMORY && wanted > length) /* what was asked for may still fit */
-        status = sia_tables_create(&grown, a->scheme, &a->config, length, err);
+        status = sia_tables_create(&grown, a->scheme, &a->config, length, &said);
+    if (status && err) *err = said;
     if (status) return status;
     grown->older = longest;
     atomic_store_explicit(&a->tables, grown, memory_order_release);

@@ -266,12 +266,12 @@ static sia_status attend_few(attend *t, sia_error *err) {
             floats = queries + config->kv_heads * t->stretches * t->partial;
     if (floats > c->partial_floats) {
         sia_free(c->partials);
-        c->partial_floats = 2 * floats; /* room to grow */
-        c->partials = sia_alloc((size_t)c->partial_floats, sizeof(float));
-    }
-    if (!c->partials) {
         c->partial_floats = 0;
-        return sia_fail_memory(err, 2 * (size_t)floats * sizeof(float), "cache");
+        int64_t roomy = 2 * floats; /* room to grow, where there is some */
+        if (!(c->partials = sia_alloc((size_t)roomy, sizeof(float))))
+            c->partials = sia_alloc((size_t)(roomy = floats), sizeof(float));
+        if (!c->partials) return sia_fail_memory(err, (size_t)floats * sizeof(float), "cache");
+        c->partial_floats = roomy;
     }
     t->turned = c->partials;
     t->partials = c->partials + queries;

@@ -13,7 +13,8 @@
  *
  * Four bytes that belong together are one 32-bit lane, and no byte needs to change lanes. Products of bytes
  * with the query, and with the weights of a block, are summed in integers, both rounded to 16 bits of their
- * largest: what that rounding loses is a hundredth of what the bytes lost already.
+ * largest: what that rounding loses is a hundredth of what the bytes lost already where numbers are of one size, and
+ * at most 256 * 127 / 65534 of the largest, half a byte of its row, where one towers over the others.
  *
  * A block is read from its start to its end, which the hardware can foresee, and is asked for by hand where that helps
  * (sia_reading). How far the core itself runs ahead is a matter of registers: a multiply-add that waits for

@@ -428,7 +428,8 @@ static void put_statistics(const state *st, int64_t row, bool nothing, float *en
     const float *p = st->mass + row * SIA_DECADES;
     float z = 0;
     for (int i = 0; i < SIA_DECADES; i++) z += p[i];
-    if (entropy) *entropy = nothing ? 0 : (log2f(z) - st->moment[row] / z) * (float)M_LN2;
+    float h = (log2f(z) - st->moment[row] / z) * (float)M_LN2;
+    if (entropy) *entropy = nothing || h < 0 ? 0 : h; /* rounding may go below 0; NaN stays */
     for (int i = 0; mass && i < SIA_DECADES; i++) mass[i] = nothing ? 0 : p[i] / z;
 }
 

@@ -259,6 +259,9 @@ static void statistics(void **state) {
                    which[i], entropy, mass, FORWARD_BOUND);
             assert_true(entropy < FORWARD_BOUND);
             assert_true(mass < FORWARD_BOUND);
+            for (int64_t row = 0; row < p.entropy.count;
+                 row++) /* of one key, too, where all that is left is rounding */
+                assert_true(p.entropy.f[row] >= 0);
             assert_true(tensor_error(&p.out) < FORWARD_BOUND);
             problem_destroy(&p);
         }
