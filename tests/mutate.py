@@ -27,12 +27,21 @@ KERNEL_UNIT = f"src/kernel/isa_{ISA}.c"
 KERNEL_FUNCTIONS = {
     "pack.h": "pack_columns pack_keys unpack turn row_dots",
     "forward.h": "largest_magnitude softmax_floats softmax_begin softmax_keys softmax_end",
-    "backward.h": "gradient_floats gradient_weights gradient_q gradient_kv",
+    "backward.h": "gradient_floats gradient_begin gradient_weights gradient_q gradient_kv gradient_end",
     "decode.h": "cache_block_bytes cache_write cache_read decode",
     "multiply.h": "panels_from_rows panels_from_columns strips_from_rows multiply mirror",
     "rows.h": "norm_rows norm_rows_back relu_square relu_square_back cross_entropy",
     "update.h": "sum_squares scale update_adam update_momentum",
 }
+
+# What takes their place with AMX. The names in the table are those without "amx_".
+AMX_FUNCTIONS = {
+    "forward_amx.h": "amx_softmax_floats amx_softmax_begin amx_softmax_keys",
+    "backward_amx.h": "amx_gradient_floats amx_gradient_begin amx_gradient_weights amx_gradient_q amx_gradient_kv "
+                      "amx_gradient_end",
+}
+if ISA == "amx":
+    KERNEL_FUNCTIONS.update(AMX_FUNCTIONS)
 
 # File, the unit that it is compiled in, the tests that know it; quick ones first.
 ATTENTION = ["attention/test_invariants", "attention/test_extremes", "attention/test_schemes", "attention/test_cache"]
@@ -49,6 +58,9 @@ TARGETS = {
     "src/kernel/multiply.h": (KERNEL_UNIT, ["kernel/test_multiply", "kernel/test_numbers"]),
     "src/kernel/rows.h": (KERNEL_UNIT, ["kernel/test_numbers"]),
     "src/kernel/update.h": (KERNEL_UNIT, ["kernel/test_numbers", "optim/test_optimizer"]),
+    **({"src/kernel/amx.h": (KERNEL_UNIT, ATTENTION[:3]),
+        "src/kernel/forward_amx.h": (KERNEL_UNIT, ATTENTION[:3]),
+        "src/kernel/backward_amx.h": (KERNEL_UNIT, ATTENTION[:3])} if ISA == "amx" else {}),
     "src/kernel/matrix.c": (None, ["kernel/test_multiply"]),
     "src/attention/attention.c": (None, ["attention/test_errors", "attention/test_tables", *ATTENTION]),
     "src/attention/forward.c": (None, ["attention/test_errors", *ATTENTION[:3]]),
@@ -236,13 +248,13 @@ def read_equivalent():
 def check_lists(everything, equivalent):
     """What is written down here and in tests/mutants.txt must be there: a list that no longer fits hides something."""
     with open(os.path.join(ROOT, "src/kernel/body.h")) as f:
-        table = set(re.findall(r"^    \.(\w+) = \1,$", f.read(), re.M))
+        table = set(re.findall(r"^    \.(\w+) = (?:\1|TILED\(\1\)),$", f.read(), re.M))
     with open(os.path.join(ROOT, "src/kernel/measure.h")) as f:
         measure = f.read()
-    known = " ".join(KERNEL_FUNCTIONS.values()).split()
-    wrong = [f"{name}: in no entry of KERNEL_FUNCTIONS" for name in sorted(table - set(known) - {"supported"})
+    known = {name.removeprefix("amx_") for name in " ".join(KERNEL_FUNCTIONS.values()).split()}
+    wrong = [f"{name}: in no entry of KERNEL_FUNCTIONS" for name in sorted(table - known - {"supported"})
              if f" {name}(" not in measure]
-    wrong += [f"{name}: not in the table of body.h" for name in known if name not in table]
+    wrong += [f"{name}: not in the table of body.h" for name in sorted(known - table)]
     keys = {key_of(m) for m in everything}
     wrong += [f"tests/mutants.txt: no such mutant: {key}" for key in equivalent if key not in keys]
     if wrong:
@@ -305,12 +317,12 @@ class Builder:
             defines = re.findall(r"#define (?:VW|MR|NV) \d+", f.read())
         # tile.h is part of every loop of a product, vector.h of everything.
         headers = {"tile.h": ["pack.h", "forward.h", "backward.h", "multiply.h"],
-                   "vector.h": list(KERNEL_FUNCTIONS)}.get(header, [header])
+                   "amx.h": list(AMX_FUNCTIONS), "vector.h": list(KERNEL_FUNCTIONS)}.get(header, [header])
         lines = defines + [f'#include "kernel/{h}"' for h in headers]
         lines += ["extern const sia_kernel sia_kernel_original;", f"sia_kernel sia_kernel_{ISA};",
                   "__attribute__((constructor)) static void take(void) {", f"    sia_kernel *k = &sia_kernel_{ISA};",
                   "    *k = sia_kernel_original;"]
-        lines += [f"    k->{name} = {name};" for h in headers for name in KERNEL_FUNCTIONS[h].split()]
+        lines += [f"    k->{name.removeprefix('amx_')} = {name};" for h in headers for name in KERNEL_FUNCTIONS[h].split()]
         path = os.path.join(self.work, "unit.c")
         with open(path, "w") as f:
             f.write("\n".join(lines + ["}", ""]))

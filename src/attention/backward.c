@@ -41,7 +41,7 @@ typedef struct backward {
 static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d_v, float **weights) {
     *d_k = sia_carve_floats(c, b->k_rows * b->width);
     *d_v = sia_carve_floats(c, b->k_rows * b->width);
-    *weights = sia_carve_floats(c, (int64_t)b->kernel->gradient_floats());
+    *weights = sia_carve_floats(c, (int64_t)b->kernel->gradient_floats(b->a->config.head_dim));
 }
 
 /* Every task reads all the queries that see its keys: the more keys, the fewer passes. Short sequences are
@@ -173,34 +173,35 @@ static void gradients(const backward *b, place p, int64_t block, int worker) {
     memset(d_k, 0, (size_t)b->k_panel * sizeof(float));
     memset(d_v, 0, (size_t)b->k_panel * sizeof(float));
 
+    sia_gradient g = {.head_dim = c->head_dim,
+                      .k_rows = rows,
+                      .k = b->k + key_index * b->k_panel,
+                      .k_panel = b->k_rows * b->kernel->panel,
+                      .k_t = b->k_t + key_index * b->k_panel,
+                      .v_t = b->v_t + key_index * b->k_panel,
+                      .d_k = d_k,
+                      .d_v = d_v,
+                      .weights = weights};
+    b->kernel->gradient_begin(&g);
     for (int64_t i = 0; i < b->queries; i++) {
         query_block at = query_block_of(b, p, i);
-        int64_t offset = at.position - (s->k_pos + first);
-        if (offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
-        sia_gradient g = {.head_dim = c->head_dim,
-                          .q_rows = at.rows,
-                          .k_rows = rows,
-                          .offset = offset,
-                          .scale = sia_tables_scale(b->tables, at.head),
-                          .bias = sia_tables_bias(b->tables, at.head),
-                          .q = b->q + at.index * b->q_panel,
-                          .d_out = b->d_out + at.index * b->q_panel,
-                          .k = b->k + key_index * b->k_panel,
-                          .k_panel = b->k_rows * b->kernel->panel,
-                          .k_t = b->k_t + key_index * b->k_panel,
-                          .v_t = b->v_t + key_index * b->k_panel,
-                          .lse = b->lse + at.index * SIA_BLOCK_BQ,
-                          .delta = b->delta + at.index * SIA_BLOCK_BQ,
-                          .d_q = b->d_q + at.index * b->q_panel,
-                          .d_k = d_k,
-                          .d_v = d_v,
-                          .weights = weights};
+        g.q_rows = at.rows;
+        g.offset = at.position - (s->k_pos + first);
+        if (g.offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
+        g.scale = sia_tables_scale(b->tables, at.head);
+        g.bias = sia_tables_bias(b->tables, at.head);
+        g.q = b->q + at.index * b->q_panel;
+        g.d_out = b->d_out + at.index * b->q_panel;
+        g.lse = b->lse + at.index * SIA_BLOCK_BQ;
+        g.delta = b->delta + at.index * SIA_BLOCK_BQ;
+        g.d_q = b->d_q + at.index * b->q_panel;
         b->kernel->gradient_weights(&g);
         sia_threads_wait(&b->turn[at.index], block);
         b->kernel->gradient_q(&g, block == 0);
         atomic_store_explicit(&b->turn[at.index], block + 1, memory_order_release);
         b->kernel->gradient_kv(&g);
     }
+    b->kernel->gradient_end(&g);
 
     int64_t row = batch * s->k_len + first;
     sia_rows k = {.stride = b->io.k_stride,

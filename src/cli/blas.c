@@ -39,7 +39,8 @@ static void *open_library(text **core) {
 static const char *better_core(const char *core) {
     if (strcmp(core, "Prescott") != 0) return NULL;
     const char *kernels = sia_kernel_get()->name;
-    return strcmp(kernels, "avx512") == 0 ? "SkylakeX" : strcmp(kernels, "avx2") == 0 ? "Haswell" : NULL;
+    bool avx512 = strcmp(kernels, "avx512") == 0 || strcmp(kernels, "amx") == 0;
+    return avx512 ? "SkylakeX" : strcmp(kernels, "avx2") == 0 ? "Haswell" : NULL;
 }
 
 static bool load(cli_blas *blas) {

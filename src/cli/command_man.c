@@ -22,8 +22,9 @@ enum { EXAMPLE_COLUMNS = 78 - 7 + 2 };
 static const struct {
     const char *name, *text;
 } environment[] = {
-    {"SIA_ISA", "The kernels to use: baseline, avx2, avx512 or neon, as far as this processor and this build "
-                "have them. Unset, the best ones are taken; 'sia info' names them."},
+    {"SIA_ISA",
+     "The kernels to use: baseline, avx2, avx512, amx or neon, as far as this processor and this build "
+     "have them. Unset, the best ones are taken; 'sia info' names them."},
     {"NO_COLOR", "If set and not empty, the progress line has no colour."},
     {"TERM", "If it is dumb or unset, the progress line has no colour."},
     {"PMIX_RANK", "Set by mpirun or srun, as are OMPI_COMM_WORLD_RANK and _SIZE, PMI_SIZE, SLURM_PROCID and "

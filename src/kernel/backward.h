@@ -22,7 +22,14 @@ enum { GQ = SIA_BLOCK_BQ, GK = SIA_BLOCK_BK };
 /* Half of it is a block, too. */
 _Static_assert(GQ % MR == 0 && GK / 2 % NR == 0 && GK / 2 % MR == 0, "blocks are whole tiles");
 
-static size_t gradient_floats(void) { return 2 * GQ * GK; }
+static size_t gradient_floats(int head_dim) {
+    (void)head_dim;
+    return 2 * GQ * GK;
+}
+
+/* Here each block of queries is complete by itself. */
+static void gradient_begin(const sia_gradient *g) { (void)g; }
+static void gradient_end(const sia_gradient *g) { (void)g; }
 
 INLINE int64_t padded_dim(const sia_gradient *g) { return (g->head_dim + NR - 1) / NR * NR; }
 

@@ -4,11 +4,19 @@
  *
  *     ISA    its name, as `sia info` prints it      VW    floats in a vector
  *     MR     rows of a register tile                NV    vectors of a row of the tile
+ *     TILES  if products are to go through AMX (amx.h)
  *
  * and supported(), then includes this; it gets sia_kernel_<ISA>. */
 #include "kernel/backward.h"
 #include "kernel/decode.h"
 #include "kernel/forward.h"
+#ifdef TILES
+#    include "kernel/backward_amx.h"
+#    include "kernel/forward_amx.h"
+#    define TILED(name) amx_##name
+#else
+#    define TILED(name) name
+#endif
 #include "kernel/measure.h"
 #include "kernel/multiply.h"
 #include "kernel/pack.h"
@@ -34,14 +42,16 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .turn = turn,
     .row_dots = row_dots,
     .largest_magnitude = largest_magnitude,
-    .softmax_floats = softmax_floats,
-    .softmax_begin = softmax_begin,
-    .softmax_keys = softmax_keys,
+    .softmax_floats = TILED(softmax_floats),
+    .softmax_begin = TILED(softmax_begin),
+    .softmax_keys = TILED(softmax_keys),
     .softmax_end = softmax_end,
-    .gradient_floats = gradient_floats,
-    .gradient_weights = gradient_weights,
-    .gradient_q = gradient_q,
-    .gradient_kv = gradient_kv,
+    .gradient_floats = TILED(gradient_floats),
+    .gradient_begin = TILED(gradient_begin),
+    .gradient_weights = TILED(gradient_weights),
+    .gradient_q = TILED(gradient_q),
+    .gradient_kv = TILED(gradient_kv),
+    .gradient_end = TILED(gradient_end),
     .cache_block_bytes = cache_block_bytes,
     .cache_write = cache_write,
     .cache_read = cache_read,

@@ -12,7 +12,8 @@
 
 #include "base/error.h"
 
-extern const sia_kernel sia_kernel_baseline, sia_kernel_avx2, sia_kernel_avx512, sia_kernel_neon;
+extern const sia_kernel sia_kernel_baseline, sia_kernel_avx2, sia_kernel_avx512, sia_kernel_amx,
+    sia_kernel_neon;
 
 const sia_kernel *const sia_kernel_table[] = {
     &sia_kernel_baseline,
@@ -24,6 +25,9 @@ const sia_kernel *const sia_kernel_table[] = {
 #endif
 #ifdef SIA_HAVE_AVX512
     &sia_kernel_avx512,
+#endif
+#ifdef SIA_HAVE_AMX
+    &sia_kernel_amx,
 #endif
     NULL,
 };

@@ -82,7 +82,7 @@ typedef struct sia_gradient {
     const float *delta;     /* [q_rows] d_out . out */
     float *d_q;             /* [q_rows rounded up][padded d], row-major */
     float *d_k, *d_v;       /* [k_rows rounded up][padded d], row-major, added to */
-    float *weights;         /* scratch: sia_kernel.gradient_floats() */
+    float *weights;         /* scratch: sia_kernel.gradient_floats(head_dim) */
 } sia_gradient;
 
 /* ---------------------------------------------------------------------------------------------- decode */
@@ -163,12 +163,15 @@ typedef struct sia_kernel {
     void (*softmax_end)(sia_softmax *s, float *out, int64_t out_stride, float *lse, float *entropy,
                         float *mass, int64_t stride);
 
-    size_t (*gradient_floats)(void);
-    /* The weights and dS of a block pair; then what each gradient gets of it. d_q is set when `first`, else
-     * added to. */
+    size_t (*gradient_floats)(int head_dim);
+    /* A block of keys, for any number of blocks of queries, for each of which: the weights and dS; then what each
+     * gradient gets of it. d_q is set when `first`, else added to; d_k and d_v are complete at the end. Begin and end look
+     * at what says nothing of queries. */
+    void (*gradient_begin)(const sia_gradient *g);
     void (*gradient_weights)(const sia_gradient *g);
     void (*gradient_q)(const sia_gradient *g, bool first);
     void (*gradient_kv)(const sia_gradient *g);
+    void (*gradient_end)(const sia_gradient *g);
 
     size_t (*cache_block_bytes)(sia_type type, int head_dim);
     /* One position of the cache: row i of block, from k (turned) and v of one head. */

@@ -51,10 +51,24 @@ typedef struct tile {
         { FOUR_ROWS(0, __VA_ARGS__) FOUR_ROWS(4, __VA_ARGS__) FOUR_ROWS(8, __VA_ARGS__) }
 #    define FOR_PAIRS_OF_ROWS(...) \
         { TWO_PAIRS(0, __VA_ARGS__) TWO_PAIRS(4, __VA_ARGS__) TWO_PAIRS(8, __VA_ARGS__) }
+#elif MR == 16
+#    define FOR_ROWS(...)                                                                  \
+        {                                                                                  \
+            FOUR_ROWS(0, __VA_ARGS__)                                                      \
+            FOUR_ROWS(4, __VA_ARGS__) FOUR_ROWS(8, __VA_ARGS__) FOUR_ROWS(12, __VA_ARGS__) \
+        }
+#    define FOR_PAIRS_OF_ROWS(...)                                                         \
+        {                                                                                  \
+            TWO_PAIRS(0, __VA_ARGS__)                                                      \
+            TWO_PAIRS(4, __VA_ARGS__) TWO_PAIRS(8, __VA_ARGS__) TWO_PAIRS(12, __VA_ARGS__) \
+        }
 #else
 #    error "write FOR_ROWS and FOR_PAIRS_OF_ROWS for this MR"
 #endif
-#if NV == 2
+#if NV == 1
+#    define FOR_VECTORS(...) \
+        { WITH(v, 0, __VA_ARGS__) }
+#elif NV == 2
 #    define FOR_VECTORS(...) \
         { WITH(v, 0, __VA_ARGS__) WITH(v, 1, __VA_ARGS__) }
 #elif NV == 4

@@ -405,10 +405,11 @@ static void peak_counts_operations(void **state) {
     static const struct {
         const char *name;
         int rows, columns;
-    } tiles[] = {{"baseline", 4, 8}, {"avx2", 6, 16}, {"avx512", 12, 32}, {"wide", 12, 32}, {"neon", 6, 16}};
+    } tiles[] = {{"baseline", 4, 8}, {"avx2", 6, 16}, {"avx512", 12, 32},
+                 {"wide", 12, 32},   {"neon", 6, 16}, {"amx", 16, 16}};
     FOR_EACH_ISA (kernel) {
         double round = 0;
-        for (int i = 0; i < 5; i++)
+        for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
             if (!strcmp(tiles[i].name, kernel->name)) round = 2 * tiles[i].rows * tiles[i].columns;
         assert_true(round > 0 && kernel->fma_peak(1) == round && kernel->fma_peak(0) == 0);
         assert_true(kernel->fma_peak(SIA_PEAK_ROUNDS) == SIA_PEAK_ROUNDS * round);

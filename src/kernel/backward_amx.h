@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The backward pass of one block of keys against one block of queries with AMX: what backward.h computes, with all five
+ * products in tiles (amx.h).
+ *
+ *     s = q k^T, dp = dO v^T     32 queries x 32 keys at a time, from tiles to memory
+ *     p, ds                      32 x 32, from memory to triples; meanwhile the tiles compute the next s and dp
+ *     dq  += ds k                ds as rows
+ *     dv' += dO' p               turned by 90 degrees, [d][keys]: p and ds as columns, which are two rows of them side by
+ *     dk' += q' ds               side, while p' and ds' would have to be turned for every pair of blocks
+ *
+ * k and v become triples once for all blocks of queries, which a call of gradient_begin begins; gradient_end turns dk' and
+ * dv' back. A pair of blocks with a wild row goes through backward.h. */
+#ifndef SIA_KERNEL_BACKWARD_AMX_H
+#define SIA_KERNEL_BACKWARD_AMX_H
+
+#include "kernel/amx.h"
+#include "kernel/backward.h"
+#include "kernel/forward_amx.h"
+
+enum { PAIRS = GQ / PAIR, GROUPS = GK / PAIR };
+_Static_assert(GQ % (int)PAIR == 0 && GK % (int)PAIR == 0, "blocks are whole pairs of tiles");
+
+/* What sia_gradient.weights holds behind the weights of backward.h. */
+typedef struct amx_gradient {
+    int64_t steps, panels; /* of 32 and of 16 numbers of the head dimension */
+    float *k_t, *v_t;      /* [GK/16][steps] triples of columns */
+    float *k;              /* [GK/32][panels] triples of columns */
+    float *q, *d_out;      /* [GQ/16][steps] triples of rows */
+    float *q_t,
+        *d_out_t; /* [2 steps][GQ/32] triples of rows: 16 numbers of the head dimension of 32 queries */
+    float *p, *ds_columns; /* [GQ/32][GK/16] triples of columns */
+    float *ds_rows;        /* [GQ/16][GK/32] triples of rows */
+    float *s, *dp;         /* [2][32][32] tiles on their way to a vector */
+    float *dk_t, *dv_t;    /* [2 steps * 16][GK] */
+    float *wild;           /* [GK] room to tell which rows are */
+    float *wild_keys;      /* whether any of the block's keys or values is */
+    float *wild_pair;      /* whether any of the pair of blocks is */
+} amx_gradient;
+
+INLINE int64_t amx_gradient_places(amx_gradient *a, int head_dim, float *base) {
+    float *at = base;
+    a->panels = (head_dim + SIDE - 1) / SIDE;
+    a->steps = (head_dim + DEPTH - 1) / DEPTH;
+    int64_t columns = GK / SIDE * a->steps * TRIPLE, rows = GQ / SIDE * a->steps * TRIPLE;
+    a->k_t = at, at += columns;
+    a->v_t = at, at += columns;
+    a->k = at, at += GROUPS * a->panels * TRIPLE;
+    a->q = at, at += rows;
+    a->d_out = at, at += rows;
+    a->q_t = at, at += 2 * a->steps * PAIRS * TRIPLE;
+    a->d_out_t = at, at += 2 * a->steps * PAIRS * TRIPLE;
+    a->p = at, at += PAIRS * (GK / SIDE) * TRIPLE;
+    a->ds_columns = at, at += PAIRS * (GK / SIDE) * TRIPLE;
+    a->ds_rows = at, at += GQ / SIDE * GROUPS * TRIPLE;
+    a->s = at, at += 2 * PAIR * PAIR;
+    a->dp = at, at += 2 * PAIR * PAIR;
+    a->dk_t = at, at += a->steps * DEPTH * GK;
+    a->dv_t = at, at += a->steps * DEPTH * GK;
+    a->wild = at, at += GK;
+    a->wild_keys = at, at += SIDE;
+    a->wild_pair = at, at += SIDE;
+    return at - base;
+}
+
+static size_t amx_gradient_floats(int head_dim) {
+    amx_gradient a;
+    return gradient_floats(head_dim) + (size_t)amx_gradient_places(&a, head_dim, NULL);
+}
+
+INLINE amx_gradient amx_gradient_of(const sia_gradient *g) {
+    amx_gradient a;
+    (void)amx_gradient_places(&a, g->head_dim, g->weights + gradient_floats(g->head_dim));
+    return a;
+}
+
+/* ---------------------------------------------------------------------------------------------- operands */
+
+static void amx_gradient_begin(const sia_gradient *g) {
+    gradient_begin(g);
+    if (g->head_dim < AMX_LEAST_DIM) return;
+    amx_gradient a = amx_gradient_of(g);
+    int d = g->head_dim;
+    bool wild = find_wild_rows(g->k, a.panels, g->k_panel, g->k_rows, a.wild);
+    for (int64_t j = 0; j < g->k_rows; j += PAIR)
+        split_columns(g->k, a.panels, g->k_panel, j, g->k_rows, a.wild, a.k + j / PAIR * a.panels * TRIPLE);
+    for (int64_t j = 0; j < (g->k_rows + PAIR - 1) / PAIR * PAIR; j += SIDE) {
+        float *k_t = a.k_t + j / SIDE * a.steps * TRIPLE, *v_t = a.v_t + j / SIDE * a.steps * TRIPLE;
+        if (j < g->k_rows) {
+            wild |= split_key_panel(g->k_t + j * d, d, a.wild, k_t);
+            wild |= split_key_panel(g->v_t + j * d, d, a.wild, v_t);
+        } else {
+            memset(k_t, 0, (size_t)(a.steps * TRIPLE) * sizeof(float));
+            memset(v_t, 0, (size_t)(a.steps * TRIPLE) * sizeof(float));
+        }
+    }
+    *a.wild_keys = wild;
+    memset(a.dk_t, 0, (size_t)(a.steps * DEPTH * GK) * sizeof(float));
+    memset(a.dv_t, 0, (size_t)(a.steps * DEPTH * GK) * sizeof(float));
+}
+
+/* 32 queries of column panels, from row on, as triples of rows of their transpose, one for each panel; zeros where
+ * there is no panel. */
+static void split_turned(const float *x, const amx_gradient *a, int64_t row, float *triples) {
+    float turned[SIDE * PAIR];
+    for (int64_t c = 0; c < 2 * a->steps; c++, triples += PAIRS * TRIPLE) {
+        if (c >= a->panels) {
+            memset(triples, 0, TRIPLE * sizeof(float));
+            continue;
+        }
+        for (int i = 0; i < PAIR; i += 8) {
+            const float *rows[8];
+            for (int r = 0; r < 8; r++) rows[r] = x + (c * GQ + row + i + r) * SIDE;
+            transpose8(rows, 0, turned + i, PAIR, NULL);
+            transpose8(rows, 8, turned + 8 * PAIR + i, PAIR, NULL);
+        }
+        for (int i = 0; i < SIDE; i++)
+            split_row(vload(turned + i * PAIR), vload(turned + i * PAIR + VW), triples, i);
+    }
+}
+
+/* q and dO of the block; rows behind the last are zeros in the panels. */
+static bool split_queries(const sia_gradient *g, const amx_gradient *a) {
+    if (find_wild_rows(g->q, a->panels, GQ * SIDE, g->q_rows, a->wild)) return false;
+    if (find_wild_rows(g->d_out, a->panels, GQ * SIDE, g->q_rows, a->wild)) return false;
+    for (int64_t row = 0; row < g->q_rows; row += PAIR) {
+        for (int64_t i = row; i < row + PAIR; i += SIDE) {
+            split_rows(g->q, a->panels, GQ * SIDE, i, g->q_rows, a->wild,
+                       a->q + i / SIDE * a->steps * TRIPLE);
+            split_rows(g->d_out, a->panels, GQ * SIDE, i, g->q_rows, a->wild,
+                       a->d_out + i / SIDE * a->steps * TRIPLE);
+        }
+        split_turned(g->q, a, row, a->q_t + row / PAIR * TRIPLE);
+        split_turned(g->d_out, a, row, a->d_out_t + row / PAIR * TRIPLE);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- weights */
+
+/* 32 queries from `row` on, and the groups of 32 keys that any of them sees. */
+typedef struct gradient_pair {
+    const sia_gradient *g;
+    const amx_gradient *a;
+    int64_t row, limit, groups; /* limit: keys that the first of them sees */
+    const float *scale, *bias;
+} gradient_pair;
+
+INLINE gradient_pair gradient_pair_of(const sia_gradient *g, const amx_gradient *a, int64_t row) {
+    int64_t t = g->offset + row, last = t + PAIR < g->k_rows ? t + PAIR : g->k_rows;
+    return (gradient_pair){.g = g,
+                           .a = a,
+                           .row = row,
+                           .limit = t + 1,
+                           .groups = last <= 0 ? 0 : (last + PAIR - 1) / PAIR,
+                           .scale = g->scale - t,
+                           .bias = g->bias - t};
+}
+
+/* Two vectors of p and of ds of row r. */
+INLINE void weights_of_row(const gradient_pair *w, int64_t group, bool masked, int r, vf p[2], vf ds[2]) {
+    const float *s = w->a->s + (group % 2 * PAIR + r) * PAIR, *dp = w->a->dp + (group % 2 * PAIR + r) * PAIR;
+    const float *scale = w->scale + group * PAIR - r, *bias = w->bias + group * PAIR - r;
+    vf lse = vdup(w->g->lse[w->row + r]), delta = vdup(w->g->delta[w->row + r]);
+    vexp2_from zero = vexp2_reference(vzero());
+    for (int v = 0; v < 2; v++)
+        p[v] = vmin(vzero(), vfma(vload(scale + v * VW), vload(s + v * VW), vload(bias + v * VW)) - lse);
+    vexp2_two(&p[0], zero, &p[1], zero);
+    for (int v = 0; v < 2; v++) ds[v] = (vload(dp + v * VW) - delta) * (p[v] * vload(scale + v * VW));
+    if (!masked) return;
+    int64_t sees = w->row + r < w->g->q_rows ? w->limit + r : 0;
+    if (sees > w->g->k_rows) sees = w->g->k_rows;
+    for (int v = 0; v < 2; v++) {
+        vi seen = viota() < (int32_t)(sees < 0 ? 0 : sees - group * PAIR) - v * VW;
+        p[v] = vselect(seen, p[v], vzero());
+        ds[v] = vselect(seen, ds[v], vzero());
+    }
+}
+
+/* Rows 2 i and 2 i + 1. */
+INLINE void weights_of_rows(const gradient_pair *w, int64_t group, bool masked, int i) {
+    const amx_gradient *a = w->a;
+    vf p[2][2], ds[2][2];
+    weights_of_row(w, group, masked, 2 * i, p[0], ds[0]);
+    weights_of_row(w, group, masked, 2 * i + 1, p[1], ds[1]);
+    int64_t pair = w->row / PAIR, columns = (pair * (GK / SIDE) + 2 * group) * TRIPLE;
+    float *rows = a->ds_rows + ((2 * pair + 2 * i / SIDE) * GROUPS + group) * TRIPLE;
+    for (int v = 0; v < 2; v++) split_rows_as_columns(p[0][v], p[1][v], a->p + columns + v * TRIPLE, i);
+    for (int v = 0; v < 2; v++)
+        split_rows_as_columns(ds[0][v], ds[1][v], a->ds_columns + columns + v * TRIPLE, i);
+    for (int r = 0; r < 2; r++) split_row(ds[r][0], ds[r][1], rows, (2 * i + r) % SIDE);
+}
+
+INLINE void some_gradient_weights(const gradient_pair *w, rows_to_do *rows, bool masked) {
+    int end = rows->next + rows->at_a_time < SIDE ? rows->next + rows->at_a_time : SIDE;
+    for (; rows->next < end; rows->next++) weights_of_rows(w, rows->group, masked, rows->next);
+}
+
+/* s and dp of a group, and meanwhile the weights of the one before, if there is one. */
+INLINE void products_and_weights(const gradient_pair *w, int64_t group, bool masked) {
+    const amx_gradient *a = w->a;
+    int64_t next = a->steps * TRIPLE, turns = 2 * TURNS * a->steps;
+    const float *rows[] = {a->q + w->row / SIDE * next, a->d_out + w->row / SIDE * next};
+    const float *columns[] = {a->k_t + 2 * group * next, a->v_t + 2 * group * next};
+    float *out[] = {a->s, a->dp};
+    rows_to_do todo = {group - 1, group > 0 ? 0 : SIDE, (int)((SIDE + turns - 1) / turns)};
+    for (int x = 0; x < 2; x++) {
+        const float *left = rows[x], *right = columns[x];
+        sums_zero();
+        for (int64_t i = 0; i < a->steps; i++, left += TRIPLE, right += TRIPLE)
+            PRODUCTS_WITH(left, left + next, right, right + next, true,
+                          some_gradient_weights(w, &todo, masked))
+        sums_store(out[x] + group % 2 * PAIR * PAIR, PAIR, true);
+    }
+    todo.at_a_time = SIDE;
+    some_gradient_weights(w, &todo, masked);
+}
+
+NOINLINE void pair_gradient_weights(const gradient_pair *w) {
+    int64_t seen = w->limit < w->g->k_rows ? w->limit : w->g->k_rows;
+    int64_t whole = w->row + PAIR <= w->g->q_rows ? seen / PAIR : 0; /* groups that all rows see */
+    for (int64_t group = 0; group < w->groups; group++)
+        if (group <= whole)
+            products_and_weights(w, group, false);
+        else
+            products_and_weights(w, group, true);
+    rows_to_do last = {w->groups - 1, 0, SIDE};
+    if (w->groups <= whole)
+        some_gradient_weights(w, &last, false);
+    else
+        some_gradient_weights(w, &last, true);
+}
+
+static void amx_gradient_weights(const sia_gradient *g) {
+    if (g->head_dim < AMX_LEAST_DIM) {
+        gradient_weights(g);
+        return;
+    }
+    amx_gradient a = amx_gradient_of(g);
+    *a.wild_pair = *a.wild_keys != 0 || !split_queries(g, &a);
+    if (*a.wild_pair != 0) {
+        gradient_weights(g);
+        return;
+    }
+    tiles_begin();
+    for (int64_t row = 0; row < g->q_rows; row += PAIR) {
+        gradient_pair w = gradient_pair_of(g, &a, row);
+        if (w.groups > 0) pair_gradient_weights(&w);
+    }
+    tiles_end();
+}
+
+/* ---------------------------------------------------------------------------------------------- gradients */
+
+/* 32 queries of dq. */
+NOINLINE void pair_query_gradient(const gradient_pair *w, bool first) {
+    const amx_gradient *a = w->a;
+    int64_t width = a->panels * SIDE;
+    for (int64_t c = 0; c < a->panels; c += 2) {
+        bool both = c + 1 < a->panels;
+        float *out = w->g->d_q + w->row * width + c * SIDE;
+        const float *ds = a->ds_rows + 2 * (w->row / PAIR) * GROUPS * TRIPLE, *k = a->k + c * TRIPLE;
+        if (first)
+            sums_zero();
+        else
+            sums_load(out, width, both);
+        for (int64_t j = 0; j < w->groups; j++, ds += TRIPLE, k += a->panels * TRIPLE)
+            if (both)
+                products(ds, ds + GROUPS * TRIPLE, k, k + TRIPLE, true);
+            else
+                products(ds, ds + GROUPS * TRIPLE, k, k, false);
+        sums_store(out, width, both);
+    }
+}
+
+static void amx_gradient_q(const sia_gradient *g, bool first) {
+    amx_gradient a = amx_gradient_of(g);
+    if (g->head_dim < AMX_LEAST_DIM || *a.wild_pair != 0) {
+        gradient_q(g, first);
+        return;
+    }
+    tiles_begin();
+    for (int64_t row = 0; row < g->q_rows; row += PAIR) {
+        gradient_pair w = gradient_pair_of(g, &a, row);
+        if (first || w.groups > 0) pair_query_gradient(&w, first);
+    }
+    tiles_end();
+}
+
+/* out' += left right, for the queries of all pairs that see a key of the group. */
+NOINLINE void key_gradients(const sia_gradient *g, const amx_gradient *a, const float *left,
+                            const float *right, float *out) {
+    for (int64_t group = 0; group * PAIR < g->k_rows; group++) {
+        int64_t first = 0, pairs = (g->q_rows + PAIR - 1) / PAIR;
+        while (first < pairs && gradient_pair_of(g, a, first * PAIR).groups <= group) first++;
+        for (int64_t c = 0; c < 2 * a->steps && first < pairs; c += 2) {
+            float *sums = out + c * SIDE * GK + group * PAIR;
+            sums_load(sums, GK, true);
+            for (int64_t i = first; i < pairs; i++) {
+                const float *rows = left + (c * PAIRS + i) * TRIPLE;
+                const float *columns = right + (i * (GK / SIDE) + 2 * group) * TRIPLE;
+                products(rows, rows + PAIRS * TRIPLE, columns, columns + TRIPLE, true);
+            }
+            sums_store(sums, GK, true);
+        }
+    }
+}
+
+static void amx_gradient_kv(const sia_gradient *g) {
+    amx_gradient a = amx_gradient_of(g);
+    if (g->head_dim < AMX_LEAST_DIM || *a.wild_pair != 0) {
+        gradient_kv(g);
+        return;
+    }
+    tiles_begin();
+    key_gradients(g, &a, a.d_out_t, a.p, a.dv_t);
+    key_gradients(g, &a, a.q_t, a.ds_columns, a.dk_t);
+    tiles_end();
+}
+
+/* out += the transpose of x [d][GK]. */
+static void add_turned(const float *x, int64_t rows, int64_t width, float *out) {
+    float turned[8 * 8];
+    for (int64_t i = 0; i < rows; i += 8)
+        for (int64_t c = 0; c < width; c += 8) {
+            const float *row[8];
+            for (int r = 0; r < 8; r++) row[r] = x + (c + r) * GK;
+            transpose8(row, i, turned, 8, NULL);
+            for (int64_t r = 0; r < 8 && i + r < rows; r++)
+                store8(out + (i + r) * width + c, load8(out + (i + r) * width + c) + load8(turned + r * 8));
+        }
+}
+
+static void amx_gradient_end(const sia_gradient *g) {
+    gradient_end(g);
+    if (g->head_dim < AMX_LEAST_DIM) return;
+    amx_gradient a = amx_gradient_of(g);
+    add_turned(a.dk_t, g->k_rows, a.panels * SIDE, g->d_k);
+    add_turned(a.dv_t, g->k_rows, a.panels * SIDE, g->d_v);
+}
+
+#endif
