@@ -26,7 +26,7 @@ KERNEL_UNIT = f"src/kernel/isa_{ISA}.c"
 # The functions of the kernels' table that a header holds; what all are made of is not here: all are taken.
 KERNEL_FUNCTIONS = {
     "pack.h": "pack_columns pack_keys unpack turn row_dots",
-    "forward.h": "largest_magnitude softmax_floats softmax_begin softmax_keys softmax_end",
+    "forward.h": "largest_magnitude block_floats ready_block softmax_floats softmax_begin softmax_keys softmax_end",
     "backward.h": "gradient_floats gradient_begin gradient_weights gradient_q gradient_kv gradient_end",
     "decode.h": "cache_block_bytes cache_write cache_read decode",
     "multiply.h": "panels_from_rows panels_from_columns strips_from_rows multiply mirror",
@@ -36,7 +36,7 @@ KERNEL_FUNCTIONS = {
 
 # What takes their place with AMX. The names in the table are those without "amx_".
 AMX_FUNCTIONS = {
-    "forward_amx.h": "amx_softmax_floats amx_softmax_begin amx_softmax_keys",
+    "forward_amx.h": "amx_block_floats amx_ready_block amx_softmax_floats amx_softmax_begin amx_softmax_keys",
     "backward_amx.h": "amx_gradient_floats amx_gradient_begin amx_gradient_weights amx_gradient_q amx_gradient_kv "
                       "amx_gradient_end",
 }

@@ -11,7 +11,7 @@
  * from the last, which sees the most keys, to the first, so that threads end together. */
 #include "attention/attention.h"
 
-enum { PACK_CHUNK = 256 }; /* keys in a pack task; whole panels */
+enum { PACK_CHUNK = SIA_BLOCK_K }; /* keys in a pack task */
 
 typedef struct forward {
     const sia_attention *a;
@@ -22,7 +22,9 @@ typedef struct forward {
     int64_t q_rows, q_blocks; /* queries in a task; tasks for a head */
     int64_t k_chunks, k_padded, width;
     int64_t groups;
-    float *k, *v;     /* [rooms] times k_padded * head_dim, k_len * width */
+    float *k, *v; /* [rooms] times k_padded * head_dim, k_len * width */
+    float *ready; /* [rooms][k_chunks] blocks of keys as the kernel wants them, if it does */
+    int64_t ready_floats;
     float *k_squares; /* [rooms][k_chunks] largest sum of squares of a key */
     sia_task_group *state;
     char *scratch; /* a part for each worker */
@@ -49,6 +51,8 @@ static size_t carve(forward *f, void *base) {
     sia_carve all = {base, 0}, worker = {NULL, 0};
     f->k = sia_carve_floats(&all, rooms * f->k_padded * c->head_dim);
     f->v = sia_carve_floats(&all, rooms * f->span.k_len * f->width);
+    f->ready_floats = (int64_t)f->kernel->block_floats(c->head_dim);
+    f->ready = sia_carve_floats(&all, rooms * f->k_chunks * f->ready_floats);
     f->k_squares = sia_carve_floats(&all, rooms * f->k_chunks);
     f->state = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->state);
     float *unused;
@@ -76,7 +80,14 @@ static void pack(const forward *f, int64_t group, int64_t room, int64_t chunk) {
                   .stride = f->io.v_stride,
                   .rows = rows,
                   .head_dim = c->head_dim};
-    f->kernel->pack_columns(&v, f->v + room * s->k_len * f->width + first * f->kernel->panel, s->k_len, rows);
+    float *panels = f->v + room * s->k_len * f->width + first * f->kernel->panel;
+    f->kernel->pack_columns(&v, panels, s->k_len, rows);
+    if (f->ready_floats == 0) return;
+    sia_keys block = {.k = f->k + (room * f->k_padded + first) * c->head_dim,
+                      .v = panels,
+                      .v_rows = s->k_len,
+                      .count = rows};
+    f->kernel->ready_block(c->head_dim, &block, f->ready + (room * f->k_chunks + chunk) * f->ready_floats);
 }
 
 /* sia_softmax.near for queries that see the first `seen` keys, and no distance beyond `farthest`: a logit is at
@@ -129,6 +140,7 @@ static void attend(const forward *f, int64_t group, int64_t room, int head, int6
     int64_t offset = s->q_pos + first - s->k_pos, seen = offset + rows;
     sia_keys keys = {.k = f->k + room * f->k_padded * c->head_dim,
                      .v = f->v + room * s->k_len * f->width,
+                     .ready = f->ready_floats ? f->ready + room * f->k_chunks * f->ready_floats : NULL,
                      .v_rows = s->k_len,
                      .count = seen < 0          ? 0
                               : seen < s->k_len ? seen

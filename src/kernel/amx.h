@@ -9,8 +9,11 @@
  * leaves out. Sixteen times as many products a cycle as in vectors, divided by six.
  *
  *     triple       three tiles one after the other, h, m, l: TRIPLE floats of room
- *     rows         16 rows of 32 numbers, the operand on the left
- *     columns      32 rows of 16 numbers, the operand on the right: 16 rows of pairs (a row and the next) in the tile
+ *     rows         16 rows of 32 numbers, the operand on the left; in the tile, numbers i and i + 16 side by side
+ *     columns      32 rows of 16 numbers, the operand on the right; in the tile, rows i and i + 16 in turns
+ *
+ * Both come from two vectors by a shift and a blend: which terms of a sum stand together is free, as long as both operands
+ * agree, and to put a vector's own neighbours together would take a permutation, which is several times as dear.
  *
  * Tiles read numbers below 2^-126 as 0 and do not stop at the diagonal: an infinity there times a weight of 0 would be a
  * NaN. So a row that has a number beyond these bounds is `wild`: it becomes zeros here, and whoever multiplies sees to
@@ -26,24 +29,24 @@ typedef uint32_t vu __attribute__((vector_size(VW * 4)));
 
 /* ---------------------------------------------------------------------------------------------- tiles */
 
-/* TILES_BEGIN, TILES_END         around all that uses tiles
- * TILE_ZERO(i)                   tile i = 0
- * TILE_LOAD(i, p, stride)        from 16 rows of 64 bytes, `stride` bytes apart
- * TILE_STORE(i, p, stride)
- * TILE_PRODUCT(c, a, b)          c += a b */
+/* tiles_begin(), tiles_end()           around all that uses tiles
+ * TILE_ZERO(i)                         tile i = 0
+ * TILE_LOAD(i, p, offset, stride)      from 16 rows of 64 bytes, `stride` bytes apart, the first at p + offset; a constant
+ * TILE_STORE(i, p, offset, stride)
+ * TILE_PRODUCT(c, a, b)                c += a b */
 #if defined(__AMX_BF16__)
 /* Assembly, because the compilers' own words do not say which memory they read and write. */
 #    define TILE_TEXT(x) #    x
 #    define TILE_ZERO(i) __asm__ volatile("tilezero %%tmm" TILE_TEXT(i)::)
-#    define TILE_LOAD(i, p, stride)                                       \
-        __asm__ volatile("tileloadd (%0,%1,1), %%tmm" TILE_TEXT(i)        \
-                         :                                                \
-                         : "r"((const void *)(p)), "r"((int64_t)(stride)) \
+#    define TILE_LOAD(i, p, offset, stride)                                                       \
+        __asm__ volatile("tileloadd %c2(%0,%1,1), %%tmm" TILE_TEXT(i)                             \
+                         :                                                                        \
+                         : "r"((const void *)(p)), "r"((int64_t)(stride)), "i"((int64_t)(offset)) \
                          : "memory")
-#    define TILE_STORE(i, p, stride)                                   \
-        __asm__ volatile("tilestored %%tmm" TILE_TEXT(i) ", (%0,%1,1)" \
-                         :                                             \
-                         : "r"((void *)(p)), "r"((int64_t)(stride))    \
+#    define TILE_STORE(i, p, offset, stride)                                                \
+        __asm__ volatile("tilestored %%tmm" TILE_TEXT(i) ", %c2(%0,%1,1)"                   \
+                         :                                                                  \
+                         : "r"((void *)(p)), "r"((int64_t)(stride)), "i"((int64_t)(offset)) \
                          : "memory")
 #    define TILE_PRODUCT(c, a, b) \
         __asm__ volatile("tdpbf16ps %%tmm" TILE_TEXT(b) ", %%tmm" TILE_TEXT(a) ", %%tmm" TILE_TEXT(c)::)
@@ -89,23 +92,24 @@ static void tile_product(float c[SIDE][SIDE], float a[SIDE][SIDE], float b[SIDE]
         }
 }
 #    define TILE_ZERO(i) memset(tiles[i], 0, TILE_BYTES)
-#    define TILE_LOAD(i, p, stride) tile_copy((char *)tiles[i], 64, (const char *)(p), (int64_t)(stride))
-#    define TILE_STORE(i, p, stride) tile_copy((char *)(p), (int64_t)(stride), (const char *)tiles[i], 64)
+#    define TILE_LOAD(i, p, offset, stride) \
+        tile_copy((char *)tiles[i], 64, (const char *)(p) + (offset), (int64_t)(stride))
+#    define TILE_STORE(i, p, offset, stride) \
+        tile_copy((char *)(p) + (offset), (int64_t)(stride), (const char *)tiles[i], 64)
 #    define TILE_PRODUCT(c, a, b) tile_product(tiles[c], tiles[a], tiles[b])
 #endif
 
 /* Tiles 0 to 3 hold sums of 32 x 32, or 0 and 2 those of 32 x 16, for two triples of rows and two of columns. The least
  * terms come first. What a product adds to is ready four products later: they go in turns. */
-#define PART(triple, i) ((const char *)(triple) + (i)*TILE_BYTES)
-#define LOAD_ROWS(a0, a1, i)           \
-    {                                  \
-        TILE_LOAD(4, PART(a0, i), 64); \
-        TILE_LOAD(5, PART(a1, i), 64); \
-    }
-#define LOAD_COLUMNS(b0, b1, i, both)            \
+#define LOAD_ROWS(a0, a1, part)                  \
     {                                            \
-        TILE_LOAD(6, PART(b0, i), 64);           \
-        if (both) TILE_LOAD(7, PART(b1, i), 64); \
+        TILE_LOAD(4, a0, (part)*TILE_BYTES, 64); \
+        TILE_LOAD(5, a1, (part)*TILE_BYTES, 64); \
+    }
+#define LOAD_COLUMNS(b0, b1, part, both)                   \
+    {                                                      \
+        TILE_LOAD(6, b0, (part)*TILE_BYTES, 64);           \
+        if (both) TILE_LOAD(7, b1, (part)*TILE_BYTES, 64); \
     }
 #define PRODUCTS(both)                   \
     {                                    \
@@ -137,46 +141,51 @@ INLINE void sums_zero(void) {
     TILE_ZERO(3);
 }
 INLINE void sums_load(const float *c, int64_t stride, bool both) {
-    TILE_LOAD(0, c, stride * 4);
-    if (both) TILE_LOAD(1, c + SIDE, stride * 4);
-    TILE_LOAD(2, c + SIDE * stride, stride * 4);
-    if (both) TILE_LOAD(3, c + SIDE * stride + SIDE, stride * 4);
+    const float *low = c + SIDE * stride;
+    TILE_LOAD(0, c, 0, stride * 4);
+    if (both) TILE_LOAD(1, c, 64, stride * 4);
+    TILE_LOAD(2, low, 0, stride * 4);
+    if (both) TILE_LOAD(3, low, 64, stride * 4);
 }
 INLINE void sums_store(float *c, int64_t stride, bool both) {
-    TILE_STORE(0, c, stride * 4);
-    if (both) TILE_STORE(1, c + SIDE, stride * 4);
-    TILE_STORE(2, c + SIDE * stride, stride * 4);
-    if (both) TILE_STORE(3, c + SIDE * stride + SIDE, stride * 4);
+    float *low = c + SIDE * stride;
+    TILE_STORE(0, c, 0, stride * 4);
+    if (both) TILE_STORE(1, c, 64, stride * 4);
+    TILE_STORE(2, low, 0, stride * 4);
+    if (both) TILE_STORE(3, low, 64, stride * 4);
 }
 
 /* ---------------------------------------------------------------------------------------------- triples */
 
 INLINE vf upper_bits(vf x) { return (vf)((vi)x & (int32_t)0xffff0000); }
 
-/* The upper halves of the numbers of two vectors: those of x, then those of y; or in turns. */
-INLINE vi halves_in_row(vf x, vf y) {
-    typedef int16_t v16 __attribute__((vector_size(64)));
-    return (vi)__builtin_shufflevector((v16)x, (v16)y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29,
-                                       31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
-}
-INLINE vi halves_in_turns(vf x, vf y) { return (vi)((vu)x >> 16) | (vi)upper_bits(y); }
+/* The upper halves of the numbers of two vectors, in turns. */
+INLINE vf upper_halves(vf x, vf y) { return (vf)((vu)x >> 16 | (vu)upper_bits(y)); }
 
-/* Row i of a triple of rows from its 32 numbers; of columns from rows 2i and 2i + 1 of 16 numbers each. */
-#define SPLIT(join, x, y, triple, i)                                     \
-    {                                                                    \
-        float *split_to = (triple) + (i)*SIDE;                           \
-        vf split_x = (x), split_y = (y);                                 \
-        vstore(split_to, (vf)join(split_x, split_y));                    \
-        split_x -= upper_bits(split_x);                                  \
-        split_y -= upper_bits(split_y);                                  \
-        vstore(split_to + TRIPLE / 3, (vf)join(split_x, split_y));       \
-        split_x -= upper_bits(split_x);                                  \
-        split_y -= upper_bits(split_y);                                  \
-        vstore(split_to + 2 * (TRIPLE / 3), (vf)join(split_x, split_y)); \
+/* Row i of a triple: of rows, from the two halves of its 32 numbers; of columns, from rows i and i + 16. */
+INLINE void split(vf x, vf y, float *triple, int i) {
+    float *to = triple + i * SIDE;
+    vstore(to, upper_halves(x, y));
+    x -= upper_bits(x);
+    y -= upper_bits(y);
+    vstore(to + TRIPLE / 3, upper_halves(x, y));
+    x -= upper_bits(x);
+    y -= upper_bits(y);
+    vstore(to + 2 * (TRIPLE / 3), upper_halves(x, y));
+}
+
+/* Row i of four triples from rows i and i + 16 of 32 numbers each, x[row][half]: rows of two triples of rows, `apart` floats
+ * from each other, and of two triples of columns side by side. */
+INLINE void split_both_ways(vf x[2][2], float *rows, int64_t apart, float *columns, int i) {
+    rows += i * SIDE;
+    columns += i * SIDE;
+    for (int part = 0; part < 3; part++, rows += TRIPLE / 3, columns += TRIPLE / 3) {
+        vstore(rows, upper_halves(x[0][0], x[0][1]));
+        vstore(rows + apart, upper_halves(x[1][0], x[1][1]));
+        vstore(columns, upper_halves(x[0][0], x[1][0]));
+        vstore(columns + TRIPLE, upper_halves(x[0][1], x[1][1]));
+        for (int j = 0; j < 4; j++) x[j / 2][j % 2] -= upper_bits(x[j / 2][j % 2]);
     }
-INLINE void split_row(vf x, vf y, float *triple, int i){SPLIT(halves_in_row, x, y, triple, i)} INLINE
-    void split_rows_as_columns(vf x, vf y, float *triple, int i) {
-    SPLIT(halves_in_turns, x, y, triple, i)
 }
 
 /* ---------------------------------------------------------------------------------------------- wild rows */

@@ -18,7 +18,7 @@
 #include "kernel/backward.h"
 #include "kernel/forward_amx.h"
 
-enum { PAIRS = GQ / PAIR, GROUPS = GK / PAIR };
+enum { PAIRS = GQ / PAIR, KEY_GROUPS = GK / PAIR };
 _Static_assert(GQ % (int)PAIR == 0 && GK % (int)PAIR == 0, "blocks are whole pairs of tiles");
 
 /* What sia_gradient.weights holds behind the weights of backward.h. */
@@ -45,14 +45,14 @@ INLINE int64_t amx_gradient_places(amx_gradient *a, int head_dim, float *base) {
     int64_t columns = GK / SIDE * a->steps * TRIPLE, rows = GQ / SIDE * a->steps * TRIPLE;
     a->k_t = at, at += columns;
     a->v_t = at, at += columns;
-    a->k = at, at += GROUPS * a->panels * TRIPLE;
+    a->k = at, at += KEY_GROUPS * a->panels * TRIPLE;
     a->q = at, at += rows;
     a->d_out = at, at += rows;
     a->q_t = at, at += 2 * a->steps * PAIRS * TRIPLE;
     a->d_out_t = at, at += 2 * a->steps * PAIRS * TRIPLE;
     a->p = at, at += PAIRS * (GK / SIDE) * TRIPLE;
     a->ds_columns = at, at += PAIRS * (GK / SIDE) * TRIPLE;
-    a->ds_rows = at, at += GQ / SIDE * GROUPS * TRIPLE;
+    a->ds_rows = at, at += GQ / SIDE * KEY_GROUPS * TRIPLE;
     a->s = at, at += 2 * PAIR * PAIR;
     a->dp = at, at += 2 * PAIR * PAIR;
     a->dk_t = at, at += a->steps * DEPTH * GK;
@@ -115,7 +115,7 @@ static void split_turned(const float *x, const amx_gradient *a, int64_t row, flo
             transpose8(rows, 8, turned + 8 * PAIR + i, PAIR, NULL);
         }
         for (int i = 0; i < SIDE; i++)
-            split_row(vload(turned + i * PAIR), vload(turned + i * PAIR + VW), triples, i);
+            split(vload(turned + i * PAIR), vload(turned + i * PAIR + VW), triples, i);
     }
 }
 
@@ -157,78 +157,109 @@ INLINE gradient_pair gradient_pair_of(const sia_gradient *g, const amx_gradient 
                            .bias = g->bias - t};
 }
 
-/* Two vectors of p and of ds of row r. */
-INLINE void weights_of_row(const gradient_pair *w, int64_t group, bool masked, int r, vf p[2], vf ds[2]) {
-    const float *s = w->a->s + (group % 2 * PAIR + r) * PAIR, *dp = w->a->dp + (group % 2 * PAIR + r) * PAIR;
-    const float *scale = w->scale + group * PAIR - r, *bias = w->bias + group * PAIR - r;
-    vf lse = vdup(w->g->lse[w->row + r]), delta = vdup(w->g->delta[w->row + r]);
+/* The weights of a group of keys, two rows at a time, i and i + 16, spread among the products of the next group. Everything
+ * in it points to the next of these rows. */
+typedef struct row_pairs {
+    const float *s, *dp;
+    const float *scale, *bias, *lse, *delta;
+    float *p, *ds_columns, *ds_rows;
+    int left;             /* pairs of rows */
+    int due, rate;        /* 256ths of them that are to be done, and how many more each time */
+    int32_t sees;         /* keys from the group's first on that row i sees */
+    int32_t n, rows_left; /* keys of the group; rows of the block from row i on */
+    bool masked;
+} row_pairs;
+
+static row_pairs row_pairs_of(const gradient_pair *w, int64_t group, int64_t turns) {
+    const amx_gradient *a = w->a;
+    int64_t pair = w->row / PAIR, columns = (pair * (GK / SIDE) + 2 * group) * TRIPLE,
+            n = w->g->k_rows - group * PAIR;
+    int64_t sees = w->limit - group * PAIR, rows = w->g->q_rows - w->row;
+    return (row_pairs){.s = a->s + group % 2 * PAIR * PAIR,
+                       .dp = a->dp + group % 2 * PAIR * PAIR,
+                       .scale = w->scale + group * PAIR,
+                       .bias = w->bias + group * PAIR,
+                       .lse = w->g->lse + w->row,
+                       .delta = w->g->delta + w->row,
+                       .p = a->p + columns,
+                       .ds_columns = a->ds_columns + columns,
+                       .ds_rows = a->ds_rows + (2 * pair * KEY_GROUPS + group) * TRIPLE,
+                       .left = SIDE,
+                       .rate = (int)((SIDE * 256 + turns - 1) / turns),
+                       .sees = sees < -PAIR  ? -PAIR
+                               : sees > PAIR ? PAIR
+                                             : (int32_t)sees,
+                       .n = n < PAIR ? (int32_t)n : PAIR,
+                       .rows_left = rows < PAIR ? (int32_t)rows : PAIR,
+                       .masked = sees < PAIR || n < PAIR || rows < PAIR};
+}
+
+/* Two vectors of p and of ds of row r = 0 or 16 behind the next one. */
+INLINE void gradient_of_row(const row_pairs *w, int r, vf p[2], vf ds[2]) {
+    const float *scale = w->scale - r, *bias = w->bias - r, *s = w->s + r * PAIR, *dp = w->dp + r * PAIR;
+    vf lse = vdup(w->lse[r]), delta = vdup(w->delta[r]);
     vexp2_from zero = vexp2_reference(vzero());
     for (int v = 0; v < 2; v++)
         p[v] = vmin(vzero(), vfma(vload(scale + v * VW), vload(s + v * VW), vload(bias + v * VW)) - lse);
     vexp2_two(&p[0], zero, &p[1], zero);
     for (int v = 0; v < 2; v++) ds[v] = (vload(dp + v * VW) - delta) * (p[v] * vload(scale + v * VW));
-    if (!masked) return;
-    int64_t sees = w->row + r < w->g->q_rows ? w->limit + r : 0;
-    if (sees > w->g->k_rows) sees = w->g->k_rows;
+    if (!w->masked) return;
+    int32_t sees = r < w->rows_left ? w->sees + r : 0;
+    if (sees > w->n) sees = w->n;
     for (int v = 0; v < 2; v++) {
-        vi seen = viota() < (int32_t)(sees < 0 ? 0 : sees - group * PAIR) - v * VW;
+        vi seen = viota() < sees - v * VW;
         p[v] = vselect(seen, p[v], vzero());
         ds[v] = vselect(seen, ds[v], vzero());
     }
 }
 
-/* Rows 2 i and 2 i + 1. */
-INLINE void weights_of_rows(const gradient_pair *w, int64_t group, bool masked, int i) {
-    const amx_gradient *a = w->a;
+INLINE void two_rows(row_pairs *w) {
     vf p[2][2], ds[2][2];
-    weights_of_row(w, group, masked, 2 * i, p[0], ds[0]);
-    weights_of_row(w, group, masked, 2 * i + 1, p[1], ds[1]);
-    int64_t pair = w->row / PAIR, columns = (pair * (GK / SIDE) + 2 * group) * TRIPLE;
-    float *rows = a->ds_rows + ((2 * pair + 2 * i / SIDE) * GROUPS + group) * TRIPLE;
-    for (int v = 0; v < 2; v++) split_rows_as_columns(p[0][v], p[1][v], a->p + columns + v * TRIPLE, i);
-    for (int v = 0; v < 2; v++)
-        split_rows_as_columns(ds[0][v], ds[1][v], a->ds_columns + columns + v * TRIPLE, i);
-    for (int r = 0; r < 2; r++) split_row(ds[r][0], ds[r][1], rows, (2 * i + r) % SIDE);
+    for (int r = 0; r < 2; r++) gradient_of_row(w, r * SIDE, p[r], ds[r]);
+    for (int v = 0; v < 2; v++) split(p[0][v], p[1][v], w->p + v * TRIPLE, 0);
+    split_both_ways(ds, w->ds_rows, KEY_GROUPS * TRIPLE, w->ds_columns, 0);
+    w->s += PAIR;
+    w->dp += PAIR;
+    w->scale--;
+    w->bias--;
+    w->lse++;
+    w->delta++;
+    w->p += SIDE;
+    w->ds_columns += SIDE;
+    w->ds_rows += SIDE;
+    w->sees++;
+    w->rows_left--;
+    w->left--;
 }
 
-INLINE void some_gradient_weights(const gradient_pair *w, rows_to_do *rows, bool masked) {
-    int end = rows->next + rows->at_a_time < SIDE ? rows->next + rows->at_a_time : SIDE;
-    for (; rows->next < end; rows->next++) weights_of_rows(w, rows->group, masked, rows->next);
+INLINE void some_row_pairs(row_pairs *w) {
+    for (w->due += w->rate; w->due > 0 && w->left > 0; w->due -= 256) two_rows(w);
 }
 
-/* s and dp of a group, and meanwhile the weights of the one before, if there is one. */
-INLINE void products_and_weights(const gradient_pair *w, int64_t group, bool masked) {
+/* s and dp of a group, and meanwhile the weights of the one before. */
+INLINE void products_and_weights(const gradient_pair *w, int64_t group, row_pairs *todo) {
     const amx_gradient *a = w->a;
-    int64_t next = a->steps * TRIPLE, turns = 2 * TURNS * a->steps;
+    int64_t next = a->steps * TRIPLE;
     const float *rows[] = {a->q + w->row / SIDE * next, a->d_out + w->row / SIDE * next};
     const float *columns[] = {a->k_t + 2 * group * next, a->v_t + 2 * group * next};
     float *out[] = {a->s, a->dp};
-    rows_to_do todo = {group - 1, group > 0 ? 0 : SIDE, (int)((SIDE + turns - 1) / turns)};
     for (int x = 0; x < 2; x++) {
         const float *left = rows[x], *right = columns[x];
         sums_zero();
         for (int64_t i = 0; i < a->steps; i++, left += TRIPLE, right += TRIPLE)
-            PRODUCTS_WITH(left, left + next, right, right + next, true,
-                          some_gradient_weights(w, &todo, masked))
+            PRODUCTS_WITH(left, left + next, right, right + next, true, some_row_pairs(todo))
         sums_store(out[x] + group % 2 * PAIR * PAIR, PAIR, true);
     }
-    todo.at_a_time = SIDE;
-    some_gradient_weights(w, &todo, masked);
+    while (todo->left > 0) two_rows(todo);
 }
 
 NOINLINE void pair_gradient_weights(const gradient_pair *w) {
-    int64_t seen = w->limit < w->g->k_rows ? w->limit : w->g->k_rows;
-    int64_t whole = w->row + PAIR <= w->g->q_rows ? seen / PAIR : 0; /* groups that all rows see */
-    for (int64_t group = 0; group < w->groups; group++)
-        if (group <= whole)
-            products_and_weights(w, group, false);
-        else
-            products_and_weights(w, group, true);
-    rows_to_do last = {w->groups - 1, 0, SIDE};
-    if (w->groups <= whole)
-        some_gradient_weights(w, &last, false);
-    else
-        some_gradient_weights(w, &last, true);
+    row_pairs todo = {0};
+    for (int64_t group = 0; group < w->groups; group++) {
+        products_and_weights(w, group, &todo);
+        todo = row_pairs_of(w, group, 2 * TURNS * w->a->steps);
+    }
+    while (todo.left > 0) two_rows(&todo);
 }
 
 static void amx_gradient_weights(const sia_gradient *g) {
@@ -259,16 +290,16 @@ NOINLINE void pair_query_gradient(const gradient_pair *w, bool first) {
     for (int64_t c = 0; c < a->panels; c += 2) {
         bool both = c + 1 < a->panels;
         float *out = w->g->d_q + w->row * width + c * SIDE;
-        const float *ds = a->ds_rows + 2 * (w->row / PAIR) * GROUPS * TRIPLE, *k = a->k + c * TRIPLE;
+        const float *ds = a->ds_rows + 2 * (w->row / PAIR) * KEY_GROUPS * TRIPLE, *k = a->k + c * TRIPLE;
         if (first)
             sums_zero();
         else
             sums_load(out, width, both);
         for (int64_t j = 0; j < w->groups; j++, ds += TRIPLE, k += a->panels * TRIPLE)
             if (both)
-                products(ds, ds + GROUPS * TRIPLE, k, k + TRIPLE, true);
+                products(ds, ds + KEY_GROUPS * TRIPLE, k, k + TRIPLE, true);
             else
-                products(ds, ds + GROUPS * TRIPLE, k, k, false);
+                products(ds, ds + KEY_GROUPS * TRIPLE, k, k, false);
         sums_store(out, width, both);
     }
 }

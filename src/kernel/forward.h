@@ -55,6 +55,15 @@ INLINE state state_of(const sia_softmax *s) {
     return st;
 }
 
+/* Panels are all that register tiles want. */
+static size_t block_floats(int head_dim) {
+    (void)head_dim;
+    return 0;
+}
+static void ready_block(int head_dim, const sia_keys *keys, float *out) {
+    (void)head_dim, (void)keys, (void)out;
+}
+
 static size_t softmax_floats(int head_dim) {
     size_t width = ((size_t)head_dim + NR - 1) / NR * NR;
     return MR * BK + BQ * VW + BQ * width + 4 * BQ + 2 * (BQ / MR) + (size_t)BQ * SIA_DECADES;

@@ -21,42 +21,65 @@ _Static_assert(MR == (int)SIDE && NR == (int)SIDE, "a strip and a panel are tile
 /* Of fewer, most of a tile would be padding. */
 enum { AMX_LEAST_DIM = 32 };
 
-/* Keys in a block: the weights of 32 queries and their q are to stay in the first-level cache. */
-enum { AMX_KEYS = 128, PAIR = 2 * SIDE };
-_Static_assert(AMX_KEYS % (int)DEPTH == 0 && AMX_KEYS <= (int)BK && (int)BQ % PAIR == 0,
-               "blocks are whole tiles");
+/* A patch of the matrix of logits is 32 queries by a block of 256 keys. */
+enum { PAIR = 2 * SIDE, GROUPS = BK / PAIR, PAIRS_OF_STRIPS = BQ / PAIR };
+_Static_assert(BK % (int)PAIR == 0 && BQ % (int)PAIR == 0, "blocks are whole tiles");
 
-/* What the scratch holds behind the state of forward.h. */
+/* A block of keys that is ready for tiles. */
+typedef struct amx_block {
+    int64_t steps, panels; /* of 32 and of 16 numbers of the head dimension */
+    float *k;              /* [BK/16][steps] triples of columns */
+    float *v;              /* [BK/32][panels] triples of columns */
+    float *k_wild;         /* [BK] whether the key is */
+    float *v_wild;         /* [BK] */
+    float *wild;           /* whether any of them is */
+} amx_block;
+
+INLINE amx_block amx_block_at(int head_dim, float *at) {
+    amx_block b = {.steps = (head_dim + DEPTH - 1) / DEPTH, .panels = (head_dim + SIDE - 1) / SIDE};
+    b.k = at;
+    b.v = b.k + BK / SIDE * b.steps * TRIPLE;
+    b.k_wild = b.v + BK / DEPTH * b.panels * TRIPLE;
+    b.v_wild = b.k_wild + BK;
+    b.wild = b.v_wild + BK;
+    return b;
+}
+
+static size_t amx_block_floats(int head_dim) {
+    if (head_dim < AMX_LEAST_DIM) return block_floats(head_dim);
+    float *none = NULL;
+    return (size_t)(amx_block_at(head_dim, none).wild - none) + SIDE;
+}
+
+/* What the scratch holds behind the state of forward.h. Patches take turns with two rooms for weights, sums and products:
+ * while one is multiplied with values, the next becomes weights. */
 typedef struct amx_state {
     state st;
-    int64_t steps;    /* of 32 numbers of the head dimension */
-    int64_t panels;   /* of 16 */
-    float *q;         /* [BQ/16][steps] triples of rows */
-    float *k;         /* [AMX_KEYS/16][steps] triples of columns */
-    float *v;         /* [AMX_KEYS/32][panels] triples of columns */
-    float *p;         /* [2][AMX_KEYS/32] triples of rows: weights of the two strips */
-    float *sums;      /* [2][32][32] tiles on their way to a vector */
-    float *logits;    /* [2][MR][BK] */
-    float *q_wild;    /* [BQ] whether the row is */
-    float *k_wild;    /* [AMX_KEYS] */
-    float *v_wild;    /* [AMX_KEYS] */
-    bool *any_wild_q; /* [BQ/32] in the pair of strips */
+    int64_t steps, panels;
+    float *q;           /* [BQ/16][steps] triples of rows */
+    float *block;       /* room for an amx_block */
+    float *weights[2];  /* [GROUPS][2] triples of rows: of the two strips */
+    float *products[2]; /* [GROUPS][32][32] q.k */
+    float *sums[2];     /* [32][VW] of weights */
+    float *logits;      /* [2][MR][BK] */
+    float *q_wild;      /* [BQ] whether the row is */
+    float *pair_wild;   /* [BQ/32] whether a row of q of the two strips is */
 } amx_state;
 
-INLINE int64_t amx_floats(amx_state *a, int head_dim, float *base) {
+INLINE int64_t amx_places(amx_state *a, int head_dim, float *base) {
     float *at = base;
     a->panels = (head_dim + SIDE - 1) / SIDE;
     a->steps = (head_dim + DEPTH - 1) / DEPTH;
     a->q = at, at += BQ / SIDE * a->steps * TRIPLE;
-    a->k = at, at += AMX_KEYS / SIDE * a->steps * TRIPLE;
-    a->v = at, at += AMX_KEYS / DEPTH * a->panels * TRIPLE;
-    a->p = at, at += 2 * AMX_KEYS / DEPTH * TRIPLE;
-    a->sums = at, at += 2 * PAIR * PAIR;
+    a->block = at, at += amx_block_floats(head_dim);
+    for (int i = 0; i < 2; i++) {
+        a->weights[i] = at, at += GROUPS * 2 * TRIPLE;
+        a->products[i] = at, at += GROUPS * PAIR * PAIR;
+        a->sums[i] = at, at += PAIR * VW;
+    }
     a->logits = at, at += PAIR * BK;
     a->q_wild = at, at += BQ;
-    a->k_wild = at, at += AMX_KEYS;
-    a->v_wild = at, at += AMX_KEYS;
-    a->any_wild_q = (bool *)at, at += BQ / PAIR;
+    a->pair_wild = at, at += PAIRS_OF_STRIPS;
     return at - base;
 }
 
@@ -64,12 +87,12 @@ static size_t state_floats(int head_dim) { return (softmax_floats(head_dim) + SI
 
 static size_t amx_softmax_floats(int head_dim) {
     amx_state a;
-    return state_floats(head_dim) + (size_t)amx_floats(&a, head_dim, NULL);
+    return state_floats(head_dim) + (size_t)amx_places(&a, head_dim, NULL);
 }
 
 INLINE amx_state amx_state_of(const sia_softmax *s) {
     amx_state a = {.st = state_of(s)};
-    (void)amx_floats(&a, s->head_dim, s->scratch + state_floats(s->head_dim));
+    (void)amx_places(&a, s->head_dim, s->scratch + state_floats(s->head_dim));
     return a;
 }
 
@@ -97,8 +120,8 @@ static void split_rows(const float *x, int64_t panels, int64_t apart, int64_t ro
     for (int64_t c = 0; c < panels; c += 2, triples += TRIPLE)
         for (int i = 0; i < SIDE; i++) {
             bool there = row + i < end && !wild[row + i];
-            split_row(panel_row(x, c, panels, apart, row + i, there),
-                      panel_row(x, c + 1, panels, apart, row + i, there), triples, i);
+            split(panel_row(x, c, panels, apart, row + i, there),
+                  panel_row(x, c + 1, panels, apart, row + i, there), triples, i);
         }
 }
 
@@ -107,10 +130,9 @@ static void split_columns(const float *x, int64_t panels, int64_t apart, int64_t
                           const float *wild, float *triples) {
     for (int64_t c = 0; c < panels; c++, triples += TRIPLE)
         for (int i = 0; i < SIDE; i++) {
-            int64_t j = row + 2 * i;
-            split_rows_as_columns(panel_row(x, c, panels, apart, j, j < end && !wild[j]),
-                                  panel_row(x, c, panels, apart, j + 1, j + 1 < end && !wild[j + 1]), triples,
-                                  i);
+            int64_t j = row + i, k = j + SIDE;
+            split(panel_row(x, c, panels, apart, j, j < end && wild[j] == 0),
+                  panel_row(x, c, panels, apart, k, k < end && wild[k] == 0), triples, i);
         }
 }
 
@@ -120,270 +142,324 @@ static bool split_key_panel(const float *k, int d, float *wild, float *triples) 
     vstore(wild, vselect(tame, vzero(), vdup(1)));
     for (int c = 0; c < d; c += DEPTH, triples += TRIPLE)
         for (int i = 0; i < SIDE; i++) {
-            int j = c + 2 * i; /* d is a multiple of 8 */
-            vf x = j < d ? vload(k + j * SIDE) : vzero(), y = j < d ? vload(k + (j + 1) * SIDE) : vzero();
-            split_rows_as_columns((vf)((vi)x & tame), (vf)((vi)y & tame), triples, i);
+            int j = c + i, l = j + SIDE;
+            vf x = j < d ? vload(k + j * SIDE) : vzero(), y = l < d ? vload(k + l * SIDE) : vzero();
+            split((vf)((vi)x & tame), (vf)((vi)y & tame), triples, i);
         }
     return !all_lanes(tame);
 }
 
-/* ---------------------------------------------------------------------------------------------- two strips */
+/* ---------------------------------------------------------------------------------------------- a patch */
 
-/* Two strips and a block of keys. */
-typedef struct strip_pair {
-    const amx_state *a;
-    const sia_softmax *s;
-    const float *k, *v; /* of the block, in floats */
-    int64_t v_apart;
-    int64_t row, n, limit;     /* as in strip */
-    int64_t groups;            /* of 32 keys that any row sees */
-    const float *scale, *bias; /* at the distance of row 0 and column 0 */
-    int strips;                /* 1 where there are no more rows */
-} strip_pair;
+/* 32 queries, or 16 where there are no more, and a block of keys. */
+typedef struct patch {
+    const float *q, *k, *v;       /* triples */
+    const float *k_wild, *v_wild; /* of the block's keys */
+    const float *all_k, *all_v;   /* the block's panels in floats */
+    int64_t v_apart;              /* floats from a panel of v to the next */
+    const float *scale, *bias;    /* at the distance of the first query and the first key */
+    int64_t row, n, limit;        /* as in strip; limit: keys that the first query sees */
+    int groups;                   /* of 32 keys that any row sees */
+    int strips, room;
+} patch;
 
-INLINE void logits_tiles(const strip_pair *p, int64_t group) {
-    const amx_state *a = p->a;
-    const float *q = a->q + p->row / SIDE * a->steps * TRIPLE, *k = a->k + 2 * group * a->steps * TRIPLE;
-    int64_t next = a->steps * TRIPLE;
-    sums_zero();
-    for (int64_t i = 0; i < a->steps; i++, q += TRIPLE, k += TRIPLE) products(q, q + next, k, k + next, true);
-    sums_store(a->sums + group % 2 * PAIR * PAIR, PAIR, true);
+INLINE bool has_moved(const amx_state *a, const patch *p) {
+    const float *near = a->st.near + p->row / MR;
+    return near[0] == 0 || (p->strips == 2 && near[1] == 0);
 }
 
-/* The logits of two vectors of a row. */
-INLINE void logits_of_row(const strip_pair *p, int64_t group, int r, vf *x, vf *y) {
-    const float *sums = p->a->sums + group % 2 * PAIR * PAIR + r * PAIR;
-    const float *scale = p->scale + group * PAIR - r, *bias = p->bias + group * PAIR - r;
-    *x = vfma(vload(scale), vload(sums), vload(bias));
-    *y = vfma(vload(scale + VW), vload(sums + VW), vload(bias + VW));
-}
+/* `meanwhile` is done between the products. */
+#define PATCH_PRODUCTS(a, p, meanwhile)                                                                      \
+    {                                                                                                        \
+        const float *patch_k = (p)->k;                                                                       \
+        int64_t patch_next = (a)->steps * TRIPLE;                                                            \
+        for (int group = 0; group < (p)->groups; group++, patch_k += patch_next) {                           \
+            const float *patch_q = (p)->q;                                                                   \
+            sums_zero();                                                                                     \
+            for (int64_t i = 0; i < (a)->steps; i++, patch_q += TRIPLE, patch_k += TRIPLE)                   \
+                PRODUCTS_WITH(patch_q, patch_q + patch_next, patch_k, patch_k + patch_next, true, meanwhile) \
+            sums_store((a)->products[(p)->room] + group * PAIR * PAIR, PAIR, true);                          \
+        }                                                                                                    \
+    }
 
-INLINE void mask_row(const strip_pair *p, int64_t group, int r, float hidden, vf *x, vf *y) {
-    int64_t sees = p->limit + r < p->n ? p->limit + r : p->n;
-    int32_t left = sees < 0 ? 0 : (int32_t)(sees - group * PAIR);
-    *x = vselect(viota() < left, *x, vdup(hidden));
-    *y = vselect(viota() < left - VW, *y, vdup(hidden));
-}
+/* out += weights v, two panels at a time. */
+#define PATCH_VALUES(a, p, meanwhile)                                                                \
+    {                                                                                                \
+        const state *patch_st = &(a)->st;                                                            \
+        float *patch_begun = patch_st->begun + (p)->row / MR;                                        \
+        float *patch_out = patch_st->out + (p)->row * patch_st->width;                               \
+        int64_t patch_next = (a)->panels * TRIPLE;                                                   \
+        for (int64_t c = 0; c < (a)->panels; c += 2, patch_out += PAIR) {                            \
+            bool both = c + 1 < (a)->panels;                                                         \
+            const float *patch_w = (a)->weights[(p)->room], *patch_v = (p)->v + c * TRIPLE;          \
+            if (*patch_begun != 0)                                                                   \
+                sums_load(patch_out, patch_st->width, both);                                         \
+            else                                                                                     \
+                sums_zero();                                                                         \
+            for (int g = 0; g < (p)->groups; g++, patch_w += 2 * TRIPLE, patch_v += patch_next)      \
+                PRODUCTS_WITH(patch_w, patch_w + TRIPLE, patch_v, patch_v + TRIPLE, both, meanwhile) \
+            sums_store(patch_out, patch_st->width, both);                                            \
+        }                                                                                            \
+        for (int i = 0; i < (p)->strips; i++) patch_begun[i] = 1;                                    \
+    }
 
-/* Weights of row r, where no reference moves for a logit. */
-INLINE void near_weights(const strip_pair *p, int64_t group, bool masked, int r, vf *sum) {
-    float *triple = p->a->p + (r / SIDE * (AMX_KEYS / DEPTH) + group) * TRIPLE;
-    vexp2_from zero = vexp2_reference(vzero());
-    vf x, y;
-    logits_of_row(p, group, r, &x, &y);
-    if (masked) mask_row(p, group, r, -127, &x, &y);
-    vexp2_two_near(&x, zero, &y, zero);
-    *sum += x;
-    *sum += y;
-    split_row(x, y, triple, r % SIDE);
-}
+/* ---------------------------------------------------------------------------------------------- near ones */
 
-/* The rows of a group of weights, some at a time. */
+/* The rows of a patch's weights, where no reference moves for a logit: in turns with the products of other patches, a few
+ * at a time. Everything in it points to the next row. */
 typedef struct rows_to_do {
-    int64_t group;
-    int next, at_a_time;
+    const float *products, *scale, *bias;
+    float *sum, *triple;
+    int left, groups; /* rows of this group, groups behind it */
+    int due, rate;    /* 256ths of rows that are to be done, and how many more each time */
+    int64_t sees, n;  /* keys from the group's first on: that the row sees, that there are */
 } rows_to_do;
 
-INLINE void some_weights(const strip_pair *p, rows_to_do *w, bool masked, vf *sum) {
-    int end = w->next + w->at_a_time < PAIR ? w->next + w->at_a_time : PAIR;
-    for (; w->next < end; w->next++) near_weights(p, w->group, masked, w->next, sum + w->next);
+INLINE rows_to_do rows_of_patch(const amx_state *a, const patch *p, int64_t turns) {
+    int rows = p->groups * PAIR;
+    return (rows_to_do){.products = a->products[p->room],
+                        .scale = p->scale,
+                        .bias = p->bias,
+                        .sum = a->sums[p->room],
+                        .triple = a->weights[p->room],
+                        .left = PAIR,
+                        .groups = p->groups - 1,
+                        .rate = turns > 0 ? (int)((rows * 256 + turns - 1) / turns) : 0,
+                        .sees = p->limit,
+                        .n = p->n};
 }
 
-/* The logits of a group, and meanwhile the weights of the one before. */
-INLINE void logits_and_weights(const strip_pair *p, int64_t group, bool masked, vf *sum) {
-    const amx_state *a = p->a;
-    const float *q = a->q + p->row / SIDE * a->steps * TRIPLE, *k = a->k + 2 * group * a->steps * TRIPLE;
-    int64_t next = a->steps * TRIPLE, turns = TURNS * a->steps;
-    rows_to_do w = {group - 1, 0, (int)((PAIR + turns - 1) / turns)};
-    sums_zero();
-    for (int64_t i = 0; i < a->steps; i++, q += TRIPLE, k += TRIPLE)
-        PRODUCTS_WITH(q, q + next, k, k + next, true, some_weights(p, &w, masked, sum))
-    sums_store(a->sums + group % 2 * PAIR * PAIR, PAIR, true);
+INLINE void weights_of_row(rows_to_do *w) {
+    vf x = vfma(vload(w->scale), vload(w->products), vload(w->bias));
+    vf y = vfma(vload(w->scale + VW), vload(w->products + VW), vload(w->bias + VW));
+    if (w->sees < PAIR || w->n < PAIR) {
+        int32_t sees = (int32_t)(w->sees < w->n ? w->sees : w->n);
+        x = vselect(viota() < sees, x, vdup(-127));
+        y = vselect(viota() < sees - VW, y, vdup(-127));
+    }
+    vexp2_from zero = vexp2_reference(vzero());
+    vexp2_two_near(&x, zero, &y, zero);
+    vstore(w->sum, (vload(w->sum) + x) + y);
+    split(x, y, w->triple, 0);
+    w->products += PAIR;
+    w->scale--;
+    w->bias--;
+    w->sum += VW;
+    w->triple += w->left == SIDE + 1 ? TRIPLE - (SIDE - 1) * SIDE : SIDE;
+    w->sees++;
+    if (--w->left > 0 || w->groups == 0) return;
+    w->left = PAIR;
+    w->groups--;
+    w->scale += 2 * PAIR;
+    w->bias += 2 * PAIR;
+    w->sum -= PAIR * VW;
+    w->triple += TRIPLE - SIDE * SIDE;
+    w->sees -= 2 * PAIR;
+    w->n -= PAIR;
 }
 
-/* The sums of rows with weights; false, and nothing has happened, where one moves a reference. */
-INLINE bool add_usual_sums(const strip_pair *p, const vf *sum) {
-    float *z = p->a->st.sum + p->row * VW;
+INLINE void some_rows(rows_to_do *w) {
+    for (w->due += w->rate; w->due > 0 && w->left > 0; w->due -= 256) weights_of_row(w);
+}
+INLINE void all_rows(rows_to_do *w) {
+    while (w->left > 0) weights_of_row(w);
+}
+
+/* The sums of rows with the patch's weights; false, and nothing has happened, where one moves a reference. */
+static bool add_usual_sums(const amx_state *a, const patch *p) {
+    float *z = a->st.sum + p->row * VW;
+    const float *more = a->sums[p->room];
     vi usual = ~(vi){0};
     for (int r = 0; r < p->strips * MR; r++) {
-        vf total = sum[r] + vload(z + r * VW);
+        vf total = vload(more + r * VW) + vload(z + r * VW);
         usual &= (total > vdup(SUM_LOW)) & (total < vdup(SUM_HIGH / VW));
     }
     if (!all_lanes(usual)) return false;
-    for (int r = 0; r < p->strips * MR; r++) vstore(z + r * VW, sum[r] + vload(z + r * VW));
+    for (int r = 0; r < p->strips * MR; r++) vstore(z + r * VW, vload(more + r * VW) + vload(z + r * VW));
     return true;
 }
 
-INLINE void output_load(const strip_pair *p, int64_t panel, bool both) {
-    const state *st = &p->a->st;
-    if (st->begun[p->row / MR] != 0)
-        sums_load(st->out + p->row * st->width + panel * SIDE, st->width, both);
-    else
-        sums_zero();
-}
-INLINE void output_store(const strip_pair *p, int64_t panel, bool both) {
-    const state *st = &p->a->st;
-    sums_store(st->out + p->row * st->width + panel * SIDE, st->width, both);
-}
-
-/* Weights of groups from .. to - 1 times two panels of values, or one. */
-INLINE void values_products(const strip_pair *p, int64_t panel, int64_t from, int64_t to, bool both) {
-    const amx_state *a = p->a;
-    const float *w = a->p + from * TRIPLE, *v = a->v + (from * a->panels + panel) * TRIPLE;
-    for (; from < to; from++, w += TRIPLE, v += a->panels * TRIPLE)
-        products(w, w + AMX_KEYS / DEPTH * TRIPLE, v, v + TRIPLE, both);
-}
-
-/* out += weights v, from a panel on. */
-static void rest_of_values(const strip_pair *p, int64_t panel) {
-    for (; panel < p->a->panels; panel += 2) {
-        bool both = panel + 1 < p->a->panels;
-        output_load(p, panel, both);
-        if (both)
-            values_products(p, panel, 0, p->groups, true);
-        else
-            values_products(p, panel, 0, p->groups, false);
-        output_store(p, panel, both);
-    }
-    for (int i = 0; i < p->strips; i++) p->a->st.begun[p->row / MR + i] = 1;
-}
-
-/* All but the last group times the first two panels of values, and meanwhile the weights of the last. */
-INLINE void values_and_weights(const strip_pair *p, bool masked, vf *sum) {
-    const amx_state *a = p->a;
-    const float *w = a->p, *v = a->v;
-    int64_t last = p->groups - 1, turns = TURNS * last;
-    rows_to_do rows = {last, 0, turns ? (int)((PAIR + turns - 1) / turns) : PAIR};
-    for (int64_t g = 0; g < last; g++, w += TRIPLE, v += a->panels * TRIPLE)
-        PRODUCTS_WITH(w, w + AMX_KEYS / DEPTH * TRIPLE, v, v + TRIPLE, true,
-                      some_weights(p, &rows, masked, sum))
-    some_weights(p, &rows, masked, sum);
-}
-
-/* A block of keys where no reference moves for a logit. False, and nothing has happened, if one does for the sums. */
-NOINLINE bool near_pair(const strip_pair *p) {
-    vf sum[PAIR];
-    for (int r = 0; r < PAIR; r++) sum[r] = vzero();
-    logits_tiles(p, 0);
-    int64_t whole = (p->limit < p->n ? p->limit : p->n) / PAIR; /* groups that all rows see */
-    for (int64_t g = 1; g < p->groups; g++)
-        if (g <= whole)
-            logits_and_weights(p, g, false, sum);
-        else
-            logits_and_weights(p, g, true, sum);
-    output_load(p, 0, true);
-    if (p->groups <= whole)
-        values_and_weights(p, false, sum);
-    else
-        values_and_weights(p, true, sum);
-    if (!add_usual_sums(p, sum)) return false;
-    values_products(p, 0, p->groups - 1, p->groups, true);
-    output_store(p, 0, true);
-    rest_of_values(p, 2);
-    return true;
-}
+/* ---------------------------------------------------------------------------------------------- any others */
 
 /* q.k of a wild row or column, in floats. */
-static float single_product(const strip_pair *p, int64_t i, int64_t j) {
-    const float *q = p->s->q + (p->row + i) * SIDE, *k = p->k + j / SIDE * SIDE * p->s->head_dim + j % SIDE;
+static float single_product(const sia_softmax *s, const patch *p, int64_t i, int64_t j) {
+    const float *q = s->q + (p->row + i) * SIDE, *k = p->all_k + j / SIDE * SIDE * s->head_dim + j % SIDE;
     float sum = 0;
-    for (int c = 0; c < p->s->head_dim; c++)
-        sum += q[c / SIDE * p->s->q_rows * SIDE + c % SIDE] * k[c * SIDE];
+    for (int c = 0; c < s->head_dim; c++) sum += q[c / SIDE * s->q_rows * SIDE + c % SIDE] * k[c * SIDE];
     return sum;
 }
 
-/* The block's logits, [2][MR][BK]. */
-static void pair_logits(const strip_pair *p, bool wild) {
-    const amx_state *a = p->a;
-    for (int64_t g = 0; g < p->groups; g++) {
-        logits_tiles(p, g);
-        for (int r = 0; r < PAIR; r++) {
-            vf x, y;
-            logits_of_row(p, g, r, &x, &y);
-            vstore(a->logits + r * BK + g * PAIR, x);
-            vstore(a->logits + r * BK + g * PAIR + VW, y);
-        }
-    }
-    for (int64_t r = 0; wild && r < p->strips * MR; r++)
+/* The patch's logits, [2][MR][BK]. */
+static void patch_logits(const sia_softmax *s, const amx_state *a, const patch *p) {
+    PATCH_PRODUCTS(a, p, )
+    for (int g = 0; g < p->groups; g++)
+        for (int r = 0; r < PAIR; r++)
+            for (int v = 0; v < 2; v++) {
+                int at = g * PAIR + v * VW;
+                vf product = vload(a->products[p->room] + (g * PAIR + r) * PAIR + v * VW);
+                vstore(a->logits + r * BK + at,
+                       vfma(vload(p->scale + at - r), product, vload(p->bias + at - r)));
+            }
+    for (int64_t r = 0; r < p->strips * MR; r++)
         for (int64_t j = 0; j < p->n && j < p->limit + r; j++)
-            if (a->q_wild[p->row + r] || a->k_wild[j])
-                a->logits[r * BK + j] = fmaf(p->scale[j - r], single_product(p, r, j), p->bias[j - r]);
+            if (a->q_wild[p->row + r] != 0 || p->k_wild[j] != 0)
+                a->logits[r * BK + j] = fmaf(p->scale[j - r], single_product(s, p, r, j), p->bias[j - r]);
 }
 
-/* Weights of one of the strips from its logits, any of them, as in forward.h; and what its reference takes from the
- * output. */
-static void strip_weights(const strip_pair *p, int half) {
-    const amx_state *a = p->a;
+/* Weights of one of the strips from its logits, as in forward.h; and what its reference takes from the output. */
+static void strip_weights(const sia_softmax *softmax, const amx_state *a, const patch *p, int half) {
     state st = a->st;
     st.logits = a->logits + half * MR * BK;
     int64_t row = p->row + half * MR, limit = p->limit + half * MR;
-    int64_t seen = limit + MR - 1 < p->n ? limit + MR - 1 : p->n,
-            columns = seen <= 0 || half >= p->strips ? 0 : columns_for(seen);
+    int64_t seen = limit + MR - 1 < p->n ? limit + MR - 1 : p->n;
+    int64_t columns = seen <= 0 || half >= p->strips ? 0 : columns_for(seen);
     if (columns > 0) {
-        strip s = {
-            .d = p->s->head_dim, .row = row, .n = p->n, .limit = limit, .t = limit - 1, .columns = columns};
+        strip s = {.d = softmax->head_dim,
+                   .row = row,
+                   .n = p->n,
+                   .limit = limit,
+                   .t = limit - 1,
+                   .columns = columns};
         float correction[ROWS_IN_VECTORS], *near = st.near + row / MR, *out = st.out + row * st.width;
         if (*near != 0)
             *near = near_weights_strip(&st, &s, correction);
         else
-            weights_strip(&st, &s, p->s->statistics, correction);
+            weights_strip(&st, &s, softmax->statistics, correction);
         for (int64_t i = 0; st.begun[row / MR] != 0 && i < MR; i++)
             if (correction[i] != 1)
                 scale_row((int)st.width, correction[i], out + i * st.width, out + i * st.width);
     }
-    for (int64_t g = 0; g < p->groups; g++)
+    for (int g = 0; g < p->groups; g++)
         for (int r = 0; r < MR; r++) {
             float *w = st.logits + r * BK + g * PAIR;
-            if (g * PAIR + VW > columns - VW) /* rest of a group of which the strip sees not all */
-                for (int64_t j = columns - g * PAIR < 0 ? 0 : columns - g * PAIR; j < PAIR; j += VW)
-                    vstore(w + j, vzero());
-            split_row(vload(w), vload(w + VW), a->p + (half * (AMX_KEYS / DEPTH) + g) * TRIPLE, r);
+            for (int v = 0; v < 2; v++)
+                if (g * PAIR + v * VW >= columns) vstore(w + v * VW, vzero());
+            split(vload(w), vload(w + VW), a->weights[p->room] + (2 * g + half) * TRIPLE, r);
         }
 }
 
 /* What values that are wild add to the rows that see them. */
-static void wild_values(const strip_pair *p) {
-    const amx_state *a = p->a;
+static void wild_values(const amx_state *a, const patch *p) {
     int64_t width = a->st.width;
     for (int64_t j = 0; j < p->n; j++) {
-        if (!a->v_wild[j]) continue;
+        if (p->v_wild[j] == 0) continue;
         for (int64_t r = 0; r < p->strips * MR; r++)
             for (int64_t c = 0; c < width && j < p->limit + r; c++)
                 a->st.out[(p->row + r) * width + c] +=
-                    a->logits[r * BK + j] * p->v[c / SIDE * p->v_apart + j * SIDE + c % SIDE];
+                    a->logits[r * BK + j] * p->all_v[c / SIDE * p->v_apart + j * SIDE + c % SIDE];
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- the block */
+/* A patch of any kind. */
+static void any_patch(const sia_softmax *s, const amx_state *a, const patch *p) {
+    patch_logits(s, a, p);
+    strip_weights(s, a, p, 0);
+    strip_weights(s, a, p, 1);
+    PATCH_VALUES(a, p, )
+    wild_values(a, p);
+}
+
+/* ---------------------------------------------------------------------------------------------- blocks */
+
+/* Patches where no reference moves for a logit, one after the other. The tiles work on the products of one patch and the
+ * values of the one before, the vectors on the weights between these two. */
+NOINLINE void near_patches(const sia_softmax *s, const amx_state *a, const patch *p, int count) {
+    if (count == 0) return;
+    PATCH_PRODUCTS(a, p, )
+    rows_to_do rows = rows_of_patch(a, p, 0);
+    memset(rows.sum, 0, PAIR * VW * sizeof(float));
+    for (; count > 0; p++, count--) {
+        if (count > 1) PATCH_PRODUCTS(a, p + 1, some_rows(&rows))
+        all_rows(&rows);
+        bool usual = !has_moved(a, p) && add_usual_sums(a, p);
+        if (count > 1) {
+            int64_t turns =
+                TURNS * (p->groups * ((a->panels + 1) / 2) + (count > 2 ? p[2].groups * a->steps : 0));
+            rows = rows_of_patch(a, p + 1, turns);
+            memset(rows.sum, 0, PAIR * VW * sizeof(float));
+        }
+        if (usual)
+            PATCH_VALUES(a, p, some_rows(&rows))
+        else
+            any_patch(s, a, p);
+    }
+}
 
 static void amx_softmax_begin(sia_softmax *s) {
     softmax_begin(s);
     if (s->head_dim < AMX_LEAST_DIM) return;
     amx_state a = amx_state_of(s);
-    (void)find_wild_rows(s->q, a.panels, s->q_rows * SIDE, s->rows, a.q_wild);
+    bool any = find_wild_rows(s->q, a.panels, s->q_rows * SIDE, s->rows, a.q_wild);
     for (int64_t row = 0; row < s->rows; row += PAIR) {
         bool wild = false;
-        for (int64_t i = row; i < row + PAIR && i < s->rows; i++) wild = wild || a.q_wild[i] != 0;
-        a.any_wild_q[row / PAIR] = wild;
+        for (int64_t i = row; any && i < row + PAIR && i < s->rows; i++) wild = wild || a.q_wild[i] != 0;
+        a.pair_wild[row / PAIR] = wild;
         for (int64_t i = row; i < row + PAIR; i += SIDE)
             split_rows(s->q, a.panels, s->q_rows * SIDE, i, s->rows, a.q_wild,
                        a.q + i / SIDE * a.steps * TRIPLE);
     }
 }
 
-static void softmax_pair(const sia_softmax *s, const amx_state *a, strip_pair *p, bool wild_k, bool wild_v) {
-    p->strips = p->row + MR < s->rows ? 2 : 1;
-    int64_t sees = p->limit + p->strips * MR - 1;
-    if (sees <= 0) return;
-    p->groups = ((sees < p->n ? sees : p->n) + PAIR - 1) / PAIR;
-    const float *near = a->st.near + p->row / MR;
-    bool wild = wild_k || a->any_wild_q[p->row / PAIR];
-    if (!wild && !wild_v && near[0] != 0 && (p->strips == 1 || near[1] != 0) && near_pair(p)) return;
-    pair_logits(p, wild);
-    strip_weights(p, 0);
-    strip_weights(p, 1);
-    rest_of_values(p, 0);
-    if (wild_v) wild_values(p);
+static void amx_ready_block(int head_dim, const sia_keys *keys, float *out) {
+    if (head_dim < AMX_LEAST_DIM) {
+        ready_block(head_dim, keys, out);
+        return;
+    }
+    amx_block b = amx_block_at(head_dim, out);
+    int64_t apart = keys->v_rows * SIDE, floats = b.steps * TRIPLE, n = keys->count;
+    bool wild = find_wild_rows(keys->v, b.panels, apart, n, b.v_wild);
+    for (int64_t j = 0; j < n; j += PAIR) {
+        split_columns(keys->v, b.panels, apart, j, n, b.v_wild, b.v + j / PAIR * b.panels * TRIPLE);
+        for (int64_t i = j; i < j + PAIR; i += SIDE)
+            if (i < n)
+                wild |=
+                    split_key_panel(keys->k + i * head_dim, head_dim, b.k_wild + i, b.k + i / SIDE * floats);
+            else
+                memset(b.k + i / SIDE * floats, 0, (size_t)floats * sizeof(float));
+    }
+    *b.wild = wild;
+}
+
+/* 32 queries from `row` on, and a block. */
+INLINE patch patch_of(const sia_softmax *s, const sia_keys *block, const amx_block *b, const amx_state *a,
+                      int64_t row) {
+    int64_t t = block->offset + row;
+    patch p = {.q = a->q + row / SIDE * a->steps * TRIPLE,
+               .k = b->k,
+               .v = b->v,
+               .k_wild = b->k_wild,
+               .v_wild = b->v_wild,
+               .all_k = block->k,
+               .all_v = block->v,
+               .v_apart = block->v_rows * SIDE,
+               .scale = s->scale - t,
+               .bias = s->bias - t,
+               .row = row,
+               .n = block->count,
+               .limit = t + 1,
+               .strips = row + MR < s->rows ? 2 : 1};
+    int64_t sees = p.limit + p.strips * MR - 1;
+    if (sees > p.n) sees = p.n;
+    p.groups = sees <= 0 ? 0 : (int)((sees + PAIR - 1) / PAIR);
+    return p;
+}
+
+static void softmax_block(const sia_softmax *s, const amx_state *a, const sia_keys *block) {
+    if (!block->ready) amx_ready_block(s->head_dim, block, a->block);
+    amx_block b = amx_block_at(s->head_dim, block->ready ? (float *)block->ready : a->block);
+    patch patches[PAIRS_OF_STRIPS];
+    int near = 0;
+    for (int64_t row = 0; row < s->rows; row += PAIR) {
+        patch *p = patches + near;
+        *p = patch_of(s, block, &b, a, row);
+        if (p->groups == 0) continue;
+        p->room = near % 2;
+        if (*b.wild != 0 || a->pair_wild[row / PAIR] != 0 || has_moved(a, p))
+            any_patch(s, a, p);
+        else
+            near++;
+    }
+    near_patches(s, a, patches, near);
 }
 
 static void amx_softmax_keys(sia_softmax *s, const sia_keys *keys) {
@@ -393,35 +469,14 @@ static void amx_softmax_keys(sia_softmax *s, const sia_keys *keys) {
     }
     amx_state a = amx_state_of(s);
     tiles_begin();
-    for (int64_t first = 0; first < keys->count; first += AMX_KEYS) {
-        int64_t n = keys->count - first < AMX_KEYS ? keys->count - first : AMX_KEYS;
-        const float *k = keys->k + first * s->head_dim, *v = keys->v + first * SIDE;
-        bool wild_k = false;
-        for (int64_t j = 0; j < AMX_KEYS && j < (n + PAIR - 1) / PAIR * PAIR; j += SIDE) {
-            float *triples = a.k + j / SIDE * a.steps * TRIPLE;
-            if (j < n)
-                wild_k |= split_key_panel(k + j * s->head_dim, s->head_dim, a.k_wild + j, triples);
-            else
-                memset(triples, 0, (size_t)(a.steps * TRIPLE) * sizeof(float));
-        }
-        bool wild_v = find_wild_rows(v, a.panels, keys->v_rows * SIDE, n, a.v_wild);
-        for (int64_t j = 0; j < n; j += DEPTH)
-            split_columns(v, a.panels, keys->v_rows * SIDE, j, n, a.v_wild,
-                          a.v + j / DEPTH * a.panels * TRIPLE);
-        for (int64_t row = 0; row < s->rows; row += PAIR) {
-            int64_t t = keys->offset + row - first;
-            strip_pair p = {.a = &a,
-                            .s = s,
-                            .k = k,
-                            .v = v,
-                            .v_apart = keys->v_rows * SIDE,
-                            .row = row,
-                            .n = n,
-                            .limit = t + 1,
-                            .scale = s->scale - t,
-                            .bias = s->bias - t};
-            softmax_pair(s, &a, &p, wild_k, wild_v);
-        }
+    for (int64_t first = 0; first < keys->count; first += BK) {
+        sia_keys block = *keys;
+        block.k += first * s->head_dim;
+        block.v += first * SIDE;
+        block.count = keys->count - first < BK ? keys->count - first : BK;
+        block.offset -= first;
+        if (block.ready) block.ready += first / BK * (int64_t)amx_block_floats(s->head_dim);
+        softmax_block(s, &a, &block);
     }
     tiles_end();
 }

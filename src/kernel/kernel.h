@@ -58,9 +58,10 @@ typedef struct sia_softmax {
     float near; /* a row of q with a sum of squares below this has no logit beyond SIA_NEAR; 0: not known */
 } sia_softmax;
 
-/* A stretch of keys: key panels of k, column panels of v. */
+/* A stretch of keys: key panels of k, column panels of v; and blocks of SIA_BLOCK_K of them as sia_kernel.ready_block leaves
+ * them, block_floats apart. Where `ready` is NULL, a kernel that wants them makes them when it meets them. */
 typedef struct sia_keys {
-    const float *k, *v;
+    const float *k, *v, *ready;
     int64_t v_rows; /* rows of a column panel of v */
     int64_t count;
     int64_t offset; /* position of query row 0 minus position of the first key */
@@ -155,6 +156,8 @@ typedef struct sia_kernel {
 
     float (*largest_magnitude)(const float *x, int64_t n);
 
+    size_t (*block_floats)(int head_dim); /* 0: there is nothing to make ready */
+    void (*ready_block)(int head_dim, const sia_keys *keys, float *out);
     size_t (*softmax_floats)(int head_dim);
     void (*softmax_begin)(sia_softmax *s);
     void (*softmax_keys)(sia_softmax *s, const sia_keys *keys);
