@@ -38,34 +38,33 @@ typedef struct amx_gradient {
     float *wild_pair;      /* whether any of the pair of blocks is */
 } amx_gradient;
 
-INLINE int64_t amx_gradient_places(amx_gradient *a, int head_dim, float *base) {
-    float *at = base;
+INLINE size_t amx_gradient_places(amx_gradient *a, int head_dim, float *memory) {
+    sia_carve c = {(char *)memory, 0};
     a->panels = (head_dim + SIDE - 1) / SIDE;
     a->steps = (head_dim + DEPTH - 1) / DEPTH;
-    int64_t columns = GK / SIDE * a->steps * TRIPLE, rows = GQ / SIDE * a->steps * TRIPLE;
-    a->k_t = at, at += columns;
-    a->v_t = at, at += columns;
-    a->k = at, at += KEY_GROUPS * a->panels * TRIPLE;
-    a->q = at, at += rows;
-    a->d_out = at, at += rows;
-    a->q_t = at, at += 2 * a->steps * PAIRS * TRIPLE;
-    a->d_out_t = at, at += 2 * a->steps * PAIRS * TRIPLE;
-    a->p = at, at += PAIRS * (GK / SIDE) * TRIPLE;
-    a->ds_columns = at, at += PAIRS * (GK / SIDE) * TRIPLE;
-    a->ds_rows = at, at += GQ / SIDE * KEY_GROUPS * TRIPLE;
-    a->s = at, at += 2 * PAIR * PAIR;
-    a->dp = at, at += 2 * PAIR * PAIR;
-    a->dk_t = at, at += a->steps * DEPTH * GK;
-    a->dv_t = at, at += a->steps * DEPTH * GK;
-    a->wild = at, at += GK;
-    a->wild_keys = at, at += SIDE;
-    a->wild_pair = at, at += SIDE;
-    return at - base;
+    a->k_t = sia_carve_floats(&c, GK / SIDE * a->steps * TRIPLE);
+    a->v_t = sia_carve_floats(&c, GK / SIDE * a->steps * TRIPLE);
+    a->k = sia_carve_floats(&c, KEY_GROUPS * a->panels * TRIPLE);
+    a->q = sia_carve_floats(&c, GQ / SIDE * a->steps * TRIPLE);
+    a->d_out = sia_carve_floats(&c, GQ / SIDE * a->steps * TRIPLE);
+    a->q_t = sia_carve_floats(&c, 2 * a->steps * PAIRS * TRIPLE);
+    a->d_out_t = sia_carve_floats(&c, 2 * a->steps * PAIRS * TRIPLE);
+    a->p = sia_carve_floats(&c, PAIRS * (GK / SIDE) * TRIPLE);
+    a->ds_columns = sia_carve_floats(&c, PAIRS * (GK / SIDE) * TRIPLE);
+    a->ds_rows = sia_carve_floats(&c, GQ / SIDE * KEY_GROUPS * TRIPLE);
+    a->s = sia_carve_floats(&c, 2 * PAIR * PAIR);
+    a->dp = sia_carve_floats(&c, 2 * PAIR * PAIR);
+    a->dk_t = sia_carve_floats(&c, a->steps * DEPTH * GK);
+    a->dv_t = sia_carve_floats(&c, a->steps * DEPTH * GK);
+    a->wild = sia_carve_floats(&c, GK);
+    a->wild_keys = sia_carve_floats(&c, 1);
+    a->wild_pair = sia_carve_floats(&c, 1);
+    return c.used;
 }
 
 static size_t amx_gradient_floats(int head_dim) {
     amx_gradient a;
-    return gradient_floats(head_dim) + (size_t)amx_gradient_places(&a, head_dim, NULL);
+    return gradient_floats(head_dim) + amx_gradient_places(&a, head_dim, NULL) / sizeof(float);
 }
 
 INLINE amx_gradient amx_gradient_of(const sia_gradient *g) {

@@ -3,16 +3,18 @@
  * The forward pass of a block of queries with AMX: what forward.h computes, with both products in tiles (amx.h), for two
  * strips of 16 queries at a time.
  *
- *     q, k, v   become triples: q when a block of queries begins, k and v of a block of keys when it is its turn
+ *     q, k, v   become triples: q when a block of queries begins, k and v once for all blocks of queries
  *     logits    32 queries x 32 keys at a time, from tiles to memory
- *     weights   32 x 32, from memory to triples; meanwhile the tiles compute the next logits
- *     output    32 x 32 sums over the block's keys
+ *     weights   a row of 32 at a time, from memory to triples, while the tiles are busy with other patches
+ *     output    32 x 32 sums over a block of keys
  *
- * Where a strip needs its largest logits, statistics, or a wild row (amx.h), the logits of the whole block are made
- * first, and go through the functions of forward.h: the same bits, later. */
+ * Weights are made as if no reference moved from 0, which sums then confirm: they hardly ever do. Where one has moved, or
+ * does, or where there is a wild row (amx.h), or statistics are wanted, logits are kept and go through the functions of
+ * forward.h: the same bits, later. */
 #ifndef SIA_KERNEL_FORWARD_AMX_H
 #define SIA_KERNEL_FORWARD_AMX_H
 
+#include "base/memory.h"
 #include "kernel/amx.h"
 #include "kernel/forward.h"
 
@@ -35,20 +37,23 @@ typedef struct amx_block {
     float *wild;           /* whether any of them is */
 } amx_block;
 
-INLINE amx_block amx_block_at(int head_dim, float *at) {
-    amx_block b = {.steps = (head_dim + DEPTH - 1) / DEPTH, .panels = (head_dim + SIDE - 1) / SIDE};
-    b.k = at;
-    b.v = b.k + BK / SIDE * b.steps * TRIPLE;
-    b.k_wild = b.v + BK / DEPTH * b.panels * TRIPLE;
-    b.v_wild = b.k_wild + BK;
-    b.wild = b.v_wild + BK;
-    return b;
+/* Counts bytes where there is no memory yet, as in sia_carve. */
+INLINE size_t amx_block_places(amx_block *b, int head_dim, float *memory) {
+    sia_carve c = {(char *)memory, 0};
+    b->steps = (head_dim + DEPTH - 1) / DEPTH;
+    b->panels = (head_dim + SIDE - 1) / SIDE;
+    b->k = sia_carve_floats(&c, BK / SIDE * b->steps * TRIPLE);
+    b->v = sia_carve_floats(&c, BK / DEPTH * b->panels * TRIPLE);
+    b->k_wild = sia_carve_floats(&c, BK);
+    b->v_wild = sia_carve_floats(&c, BK);
+    b->wild = sia_carve_floats(&c, 1);
+    return c.used;
 }
 
 static size_t amx_block_floats(int head_dim) {
-    if (head_dim < AMX_LEAST_DIM) return block_floats(head_dim);
-    float *none = NULL;
-    return (size_t)(amx_block_at(head_dim, none).wild - none) + SIDE;
+    amx_block b;
+    return head_dim < AMX_LEAST_DIM ? block_floats(head_dim)
+                                    : amx_block_places(&b, head_dim, NULL) / sizeof(float);
 }
 
 /* What the scratch holds behind the state of forward.h. Patches take turns with two rooms for weights, sums and products:
@@ -66,28 +71,28 @@ typedef struct amx_state {
     float *pair_wild;   /* [BQ/32] whether a row of q of the two strips is */
 } amx_state;
 
-INLINE int64_t amx_places(amx_state *a, int head_dim, float *base) {
-    float *at = base;
+INLINE size_t amx_places(amx_state *a, int head_dim, float *memory) {
+    sia_carve c = {(char *)memory, 0};
     a->panels = (head_dim + SIDE - 1) / SIDE;
     a->steps = (head_dim + DEPTH - 1) / DEPTH;
-    a->q = at, at += BQ / SIDE * a->steps * TRIPLE;
-    a->block = at, at += amx_block_floats(head_dim);
+    a->q = sia_carve_floats(&c, BQ / SIDE * a->steps * TRIPLE);
+    a->block = sia_carve_floats(&c, (int64_t)amx_block_floats(head_dim));
     for (int i = 0; i < 2; i++) {
-        a->weights[i] = at, at += GROUPS * 2 * TRIPLE;
-        a->products[i] = at, at += GROUPS * PAIR * PAIR;
-        a->sums[i] = at, at += PAIR * VW;
+        a->weights[i] = sia_carve_floats(&c, GROUPS * 2 * TRIPLE);
+        a->products[i] = sia_carve_floats(&c, GROUPS * PAIR * PAIR);
+        a->sums[i] = sia_carve_floats(&c, PAIR * VW);
     }
-    a->logits = at, at += PAIR * BK;
-    a->q_wild = at, at += BQ;
-    a->pair_wild = at, at += PAIRS_OF_STRIPS;
-    return at - base;
+    a->logits = sia_carve_floats(&c, PAIR * BK);
+    a->q_wild = sia_carve_floats(&c, BQ);
+    a->pair_wild = sia_carve_floats(&c, PAIRS_OF_STRIPS);
+    return c.used;
 }
 
 static size_t state_floats(int head_dim) { return (softmax_floats(head_dim) + SIDE - 1) / SIDE * SIDE; }
 
 static size_t amx_softmax_floats(int head_dim) {
     amx_state a;
-    return state_floats(head_dim) + (size_t)amx_places(&a, head_dim, NULL);
+    return state_floats(head_dim) + amx_places(&a, head_dim, NULL) / sizeof(float);
 }
 
 INLINE amx_state amx_state_of(const sia_softmax *s) {
@@ -163,9 +168,11 @@ typedef struct patch {
     int strips, room;
 } patch;
 
-INLINE bool has_moved(const amx_state *a, const patch *p) {
-    const float *near = a->st.near + p->row / MR;
-    return near[0] == 0 || (p->strips == 2 && near[1] == 0);
+/* Whether all references of the rows are 0. */
+INLINE bool is_unmoved(const amx_state *a, const patch *p) {
+    vi unmoved = vload(a->st.unmoved + p->row) != vzero();
+    if (p->strips == 2) unmoved &= vload(a->st.unmoved + p->row + MR) != vzero();
+    return all_lanes(unmoved);
 }
 
 /* `meanwhile` is done between the products. */
@@ -203,9 +210,9 @@ INLINE bool has_moved(const amx_state *a, const patch *p) {
         for (int i = 0; i < (p)->strips; i++) patch_begun[i] = 1;                                    \
     }
 
-/* ---------------------------------------------------------------------------------------------- near ones */
+/* ---------------------------------------------------------------------------------------------- usual ones */
 
-/* The rows of a patch's weights, where no reference moves for a logit: in turns with the products of other patches, a few
+/* The rows of a patch's weights, as long as their references are 0: in turns with the products of other patches, a few
  * at a time. Everything in it points to the next row. */
 typedef struct rows_to_do {
     const float *products, *scale, *bias;
@@ -229,16 +236,21 @@ INLINE rows_to_do rows_of_patch(const amx_state *a, const patch *p, int64_t turn
                         .n = p->n};
 }
 
+/* A weight of that much is no usual one. */
+#define LOGIT_HIGH 127.0f
+
 INLINE void weights_of_row(rows_to_do *w) {
     vf x = vfma(vload(w->scale), vload(w->products), vload(w->bias));
     vf y = vfma(vload(w->scale + VW), vload(w->products + VW), vload(w->bias + VW));
     if (w->sees < PAIR || w->n < PAIR) {
         int32_t sees = (int32_t)(w->sees < w->n ? w->sees : w->n);
-        x = vselect(viota() < sees, x, vdup(-127));
-        y = vselect(viota() < sees - VW, y, vdup(-127));
+        x = vselect(viota() < sees, x, vdup(-INFINITY));
+        y = vselect(viota() < sees - VW, y, vdup(-INFINITY));
     }
     vexp2_from zero = vexp2_reference(vzero());
-    vexp2_two_near(&x, zero, &y, zero);
+    x = vmin(vdup(LOGIT_HIGH), x);
+    y = vmin(vdup(LOGIT_HIGH), y);
+    vexp2_two(&x, zero, &y, zero);
     vstore(w->sum, (vload(w->sum) + x) + y);
     split(x, y, w->triple, 0);
     w->products += PAIR;
@@ -265,7 +277,8 @@ INLINE void all_rows(rows_to_do *w) {
     while (w->left > 0) weights_of_row(w);
 }
 
-/* The sums of rows with the patch's weights; false, and nothing has happened, where one moves a reference. */
+/* The sums of rows with the patch's weights; false, and nothing has happened, where they or a logit move a reference: a
+ * logit that does, above SIA_NEAR or the largest of a row and below LOGIT_LOW, makes no usual sum. */
 static bool add_usual_sums(const amx_state *a, const patch *p) {
     float *z = a->st.sum + p->row * VW;
     const float *more = a->sums[p->room];
@@ -320,11 +333,8 @@ static void strip_weights(const sia_softmax *softmax, const amx_state *a, const 
                    .limit = limit,
                    .t = limit - 1,
                    .columns = columns};
-        float correction[ROWS_IN_VECTORS], *near = st.near + row / MR, *out = st.out + row * st.width;
-        if (*near != 0)
-            *near = near_weights_strip(&st, &s, correction);
-        else
-            weights_strip(&st, &s, softmax->statistics, correction);
+        float correction[ROWS_IN_VECTORS], *out = st.out + row * st.width;
+        weights_strip(&st, &s, softmax->statistics, correction);
         for (int64_t i = 0; st.begun[row / MR] != 0 && i < MR; i++)
             if (correction[i] != 1)
                 scale_row((int)st.width, correction[i], out + i * st.width, out + i * st.width);
@@ -361,9 +371,9 @@ static void any_patch(const sia_softmax *s, const amx_state *a, const patch *p) 
 
 /* ---------------------------------------------------------------------------------------------- blocks */
 
-/* Patches where no reference moves for a logit, one after the other. The tiles work on the products of one patch and the
+/* Patches whose references are 0, and hardly ever move, one after the other. The tiles work on the products of one patch and the
  * values of the one before, the vectors on the weights between these two. */
-NOINLINE void near_patches(const sia_softmax *s, const amx_state *a, const patch *p, int count) {
+NOINLINE void usual_patches(const sia_softmax *s, const amx_state *a, const patch *p, int count) {
     if (count == 0) return;
     PATCH_PRODUCTS(a, p, )
     rows_to_do rows = rows_of_patch(a, p, 0);
@@ -371,7 +381,7 @@ NOINLINE void near_patches(const sia_softmax *s, const amx_state *a, const patch
     for (; count > 0; p++, count--) {
         if (count > 1) PATCH_PRODUCTS(a, p + 1, some_rows(&rows))
         all_rows(&rows);
-        bool usual = !has_moved(a, p) && add_usual_sums(a, p);
+        bool usual = is_unmoved(a, p) && add_usual_sums(a, p);
         if (count > 1) {
             int64_t turns =
                 TURNS * (p->groups * ((a->panels + 1) / 2) + (count > 2 ? p[2].groups * a->steps : 0));
@@ -386,6 +396,7 @@ NOINLINE void near_patches(const sia_softmax *s, const amx_state *a, const patch
 }
 
 static void amx_softmax_begin(sia_softmax *s) {
+    if (s->head_dim >= AMX_LEAST_DIM) s->near = 0; /* which saves more where vectors do all the work */
     softmax_begin(s);
     if (s->head_dim < AMX_LEAST_DIM) return;
     amx_state a = amx_state_of(s);
@@ -405,7 +416,8 @@ static void amx_ready_block(int head_dim, const sia_keys *keys, float *out) {
         ready_block(head_dim, keys, out);
         return;
     }
-    amx_block b = amx_block_at(head_dim, out);
+    amx_block b;
+    (void)amx_block_places(&b, head_dim, out);
     int64_t apart = keys->v_rows * SIDE, floats = b.steps * TRIPLE, n = keys->count;
     bool wild = find_wild_rows(keys->v, b.panels, apart, n, b.v_wild);
     for (int64_t j = 0; j < n; j += PAIR) {
@@ -446,20 +458,21 @@ INLINE patch patch_of(const sia_softmax *s, const sia_keys *block, const amx_blo
 
 static void softmax_block(const sia_softmax *s, const amx_state *a, const sia_keys *block) {
     if (!block->ready) amx_ready_block(s->head_dim, block, a->block);
-    amx_block b = amx_block_at(s->head_dim, block->ready ? (float *)block->ready : a->block);
+    amx_block b;
+    (void)amx_block_places(&b, s->head_dim, block->ready ? (float *)block->ready : a->block);
     patch patches[PAIRS_OF_STRIPS];
-    int near = 0;
+    int usual = 0;
     for (int64_t row = 0; row < s->rows; row += PAIR) {
-        patch *p = patches + near;
+        patch *p = patches + usual;
         *p = patch_of(s, block, &b, a, row);
         if (p->groups == 0) continue;
-        p->room = near % 2;
-        if (*b.wild != 0 || a->pair_wild[row / PAIR] != 0 || has_moved(a, p))
+        p->room = usual % 2;
+        if (s->statistics || *b.wild != 0 || a->pair_wild[row / PAIR] != 0 || !is_unmoved(a, p))
             any_patch(s, a, p);
         else
-            near++;
+            usual++;
     }
-    near_patches(s, a, patches, near);
+    usual_patches(s, a, patches, usual);
 }
 
 static void amx_softmax_keys(sia_softmax *s, const sia_keys *keys) {
