@@ -193,8 +193,9 @@ INLINE void split_row(vf x, vf y, float *triple, int i){SPLIT(halves_in_row, x, 
 
 /* ---------------------------------------------------------------------------------------------- wild rows */
 
-/* Bits of 2^60 and 2^-100: products of any two numbers between are floats, and the last bits of each are not lost. */
-enum { TAME_MOST = (127 + 60) << 23, TAME_LEAST = (127 - 100) << 23 };
+/* Bits of 2^60 and 2^-75: products of any two numbers between have sums that are floats, and no bits of one are lost under a
+ * weight of 2^-24, 128 of which need no reference (SUM_LOW in forward.h). */
+enum { TAME_MOST = (127 + 60) << 23, TAME_LEAST = (127 - 75) << 23 };
 
 /* What was seen of some numbers, in each lane: the largest, and the least that is not 0, less 1 (0 becomes the largest
  * of all). */

@@ -46,6 +46,10 @@ double tensor_error(const tensor *t);
  * alone: tests/mutate.py changes one set, and has no time for the others. */
 const sia_kernel *test_kernel(int i);
 
+/* The head dimension to test it with: dim, or four times that where a kernel multiplies in tiles of 16 rows, which it does
+ * from 32 on. */
+int test_dim(const sia_kernel *kernel, int dim);
+
 /* Whether the environment's SIA_TEST_HASTE asks to leave out what takes seconds and sees what short lengths see. */
 bool test_in_haste(void);
 
