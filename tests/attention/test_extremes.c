@@ -732,6 +732,7 @@ static void longest_length(void **state) {
 }
 
 int main(void) {
+    test_of_tiles = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_forward),         cmocka_unit_test(sizes_statistics),
         cmocka_unit_test(sizes_backward),        cmocka_unit_test(not_finite_stays),

@@ -396,6 +396,7 @@ static void caches(void **state) {
 }
 
 int main(void) {
+    test_of_tiles = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dimensions_and_lengths),
         cmocka_unit_test(offsets),
