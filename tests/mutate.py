@@ -58,9 +58,8 @@ TARGETS = {
     "src/kernel/multiply.h": (KERNEL_UNIT, ["kernel/test_multiply", "kernel/test_numbers"]),
     "src/kernel/rows.h": (KERNEL_UNIT, ["kernel/test_numbers"]),
     "src/kernel/update.h": (KERNEL_UNIT, ["kernel/test_numbers", "optim/test_optimizer"]),
-    **({"src/kernel/amx.h": (KERNEL_UNIT, ATTENTION[:3]),
-        "src/kernel/forward_amx.h": (KERNEL_UNIT, ATTENTION[:3]),
-        "src/kernel/backward_amx.h": (KERNEL_UNIT, ATTENTION[:3])} if ISA == "amx" else {}),
+    **({f"src/kernel/{name}.h": (KERNEL_UNIT, ["attention/test_tiles", *ATTENTION[:3]])
+        for name in ("amx", "forward_amx", "backward_amx")} if ISA == "amx" else {}),
     "src/kernel/matrix.c": (None, ["kernel/test_multiply"]),
     "src/attention/attention.c": (None, ["attention/test_errors", "attention/test_tables", *ATTENTION]),
     "src/attention/forward.c": (None, ["attention/test_errors", *ATTENTION[:3]]),

@@ -19,17 +19,29 @@ static bool is_tested(const sia_kernel *kernel) {
 
 bool test_in_haste(void) { return getenv("SIA_TEST_HASTE") != NULL; }
 
+bool test_of_tiles;
+
+#ifdef __x86_64__
+static bool tiles_are_emulated(void) {
+    extern const sia_kernel sia_kernel_amx;
+    return getenv("SIA_TEST_ISA") || (test_of_tiles && !sia_kernel_amx.supported());
+}
+#endif
+
 const sia_kernel *test_kernel(int i) {
     int left = i;
     for (int j = 0; sia_kernel_table[j]; j++)
         if (is_tested(sia_kernel_table[j]) && left-- == 0) return sia_kernel_table[j];
 #ifdef __x86_64__
-    extern const sia_kernel sia_kernel_wide;
-    if (is_tested(&sia_kernel_wide) && left == 0) return &sia_kernel_wide;
+    extern const sia_kernel sia_kernel_wide, sia_kernel_tiles;
+    if (is_tested(&sia_kernel_wide) && left-- == 0) return &sia_kernel_wide;
+    if (tiles_are_emulated() && is_tested(&sia_kernel_tiles) && left == 0) return &sia_kernel_tiles;
 #endif
     if (i == 0) fail_msg("SIA_TEST_ISA %s: not to be had here", getenv("SIA_TEST_ISA"));
     return NULL;
 }
+
+int test_dim(const sia_kernel *kernel, int dim) { return kernel->tile == 16 ? 4 * dim : dim; }
 
 /* What is not written is no result. */
 static void tensor_forget(tensor *t) {

@@ -42,9 +42,17 @@ void problem_backward(problem *p);
 double tensor_error(const tensor *t);
 
 /* The i-th set of kernels that can be tested here, NULL after the last: those of the library that this
- * processor has, and on x86 the stand-in for AVX-512 (isa_wide.c). The environment's SIA_TEST_ISA leaves that one
- * alone: tests/mutate.py changes one set, and has no time for the others. */
+ * processor has, and on x86 the stand-ins for AVX-512 (isa_wide.c) and, where it is of use, AMX (isa_tiles.c). The
+ * environment's SIA_TEST_ISA leaves that one alone: tests/mutate.py changes one set, and has no time for the others. */
 const sia_kernel *test_kernel(int i);
+
+/* Whether the program's tests meet products in tiles. The stand-in for AMX is slow; it is tested in these alone, and only
+ * where the processor has no AMX. */
+extern bool test_of_tiles;
+
+/* The head dimension to test it with: dim, or four times that where a kernel multiplies in tiles of 16 rows, which it does
+ * from 32 on. */
+int test_dim(const sia_kernel *kernel, int dim);
 
 /* Whether the environment's SIA_TEST_HASTE asks to leave out what takes seconds and sees what short lengths see. */
 bool test_in_haste(void);

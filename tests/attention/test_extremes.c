@@ -66,8 +66,9 @@ static void attend(problem *p, const way *w) {
 
 /* ------------------------------------------------------------------------------------------ sizes of numbers
  *
- * One head of 16 without a scheme. Every query is (q, 0, ..); keys are (k, 0, ..), each seventh of them (high, 0,
- * ..): the logit is q k / 4. Values are normal, times v. */
+ * One head without a scheme, of 16 numbers, or of 64 where kernels take another way then. Every query is (q, 0, ..), or
+ * (2 q, 0, ..); keys are (k, 0, ..), each seventh of them (high, 0, ..): the logit is q k / 4. Values are normal, times
+ * v. */
 typedef struct extreme {
     const char *name;
     float q, k, high, v;
@@ -115,17 +116,21 @@ static const extreme extremes[] = {
     {"denormal values", 1, -1, 1, 1e-40f},
     {"all denormal", 1e-41f, 1e-41f, 1e-41f, 1e-41f},
     {"the smallest numbers", 1.4e-45f, 1.4e-45f, 1.4e-45f, 1.4e-45f},
+    /* 128 keys of a weight of 2^-23: their sum needs no reference. */
+    {"equal logits of -15.9 under values of 1e-29", 16, -3.96875f, -3.96875f, 1e-29f},
+    {"equal logits of -15.9 under values of 1e-24", 16, -3.96875f, -3.96875f, 1e-24f},
+    {"equal logits of -15.9 under values of 1e-22", 16, -3.96875f, -3.96875f, 1e-22f},
     {"values of 1e29", 1, -1, 1, 1e28f}, /* the largest of some thousand normal numbers is below 10 */
     {"values of 1e29 under large logits", 1e5f, -1e5f, 1e5f, 1e28f},
 };
 
-enum { N = 150, D = 16 };
+enum { N = 150, MOST_DIM = 64 };
 
-static problem extreme_problem(const extreme *e) {
-    problem p = problem_create("nope", (shape){1, 1, D, {.q_len = N, .k_len = N}}, NULL, 71, 1);
-    for (int64_t i = 0; i < N * D; i++) {
-        p.q.f[i] = i % D ? 0 : e->q;
-        p.k.f[i] = i % D ? 0 : i / D % 7 == 3 ? e->high : e->k;
+static problem extreme_problem(const extreme *e, int d) {
+    problem p = problem_create("nope", (shape){1, 1, d, {.q_len = N, .k_len = N}}, NULL, 71, 1);
+    for (int64_t i = 0; i < N * d; i++) {
+        p.q.f[i] = i % d ? 0 : e->q * (float)sqrt(d / 16);
+        p.k.f[i] = i % d ? 0 : i / d % 7 == 3 ? e->high : e->k;
         p.v.f[i] *= e->v;
     }
     return p;
@@ -140,32 +145,37 @@ static double stored(const way *w, float x) {
 typedef enum verdict { IS_NAN, IS_NOTHING, IS_NUMBER } verdict;
 
 /* Row i of the softmax in float64, of products as a float can hold them. */
-static verdict plain_row(const problem *p, const way *w, int64_t i, double out[D], double *lse) {
+static verdict plain_row(const problem *p, const way *w, int64_t i, double out[MOST_DIM], double *lse) {
+    const int d = p->shape.head_dim;
     double most = -INFINITY, sum = 0, logit[N];
     for (int64_t j = 0; j <= i; j++) {
-        logit[j] = (double)(float)((double)p->q.f[i * D] * stored(w, p->k.f[j * D])) / 4;
+        logit[j] = (double)(float)((double)p->q.f[i * d] * stored(w, p->k.f[j * d])) / sqrt(d);
         if (logit[j] == INFINITY) return IS_NAN;
         most = fmax(most, logit[j]);
     }
     if (most == -INFINITY) return IS_NOTHING;
-    memset(out, 0, D * sizeof(double));
+    memset(out, 0, (size_t)d * sizeof(double));
     for (int64_t j = 0; j <= i; j++) {
         double weight = exp(logit[j] - most);
         sum += weight;
-        for (int c = 0; c < D; c++) out[c] += weight * stored(w, p->v.f[j * D + c]);
+        for (int c = 0; c < d; c++) out[c] += weight * stored(w, p->v.f[j * d + c]);
     }
-    for (int c = 0; c < D; c++) out[c] /= sum;
+    for (int c = 0; c < d; c++) out[c] /= sum;
     *lse = most + log(sum);
     return IS_NUMBER;
 }
 
+/* Tiles have no numbers below the normal ones. */
+static double lost_in_tiles(int d) { return d == MOST_DIM ? FLT_MIN : 0; }
+
 static bool row_is_right(const problem *p, const way *w, int64_t i, double size) {
-    double out[D], lse;
+    const int d = p->shape.head_dim;
+    double out[MOST_DIM], lse, lowest = w->lowest + 1e-44 + lost_in_tiles(d);
     verdict is = plain_row(p, w, i, out, &lse);
-    for (int c = 0; c < D; c++) {
-        float found = p->out.f[i * D + c];
+    for (int c = 0; c < d; c++) {
+        float found = p->out.f[i * d + c];
         if (is == IS_NAN ? !isnan(found) : is == IS_NOTHING ? found != 0 : !isfinite(found)) return false;
-        if (is == IS_NUMBER && fabs(found - out[c]) > w->bound * size + w->lowest + 1e-44) return false;
+        if (is == IS_NUMBER && fabs(found - out[c]) > w->bound * size + lowest) return false;
     }
     float found = p->lse.f[i];
     if (is != IS_NUMBER) return is == IS_NAN ? isnan(found) : found == -INFINITY;
@@ -179,16 +189,17 @@ static void sizes_forward(void **state) {
     FOR_EACH_ISA (kernel)
         for (size_t e = 0; e < sizeof extremes / sizeof *extremes; e++)
             for (int w = 0; w < WAYS; w++) {
-                problem p = extreme_problem(&extremes[e]);
+                const int d = test_dim(kernel, 16);
+                problem p = extreme_problem(&extremes[e], d);
                 attend(&p, &ways[w]);
                 double size = 0;
-                for (int64_t i = 0; i < N * D; i++) size = fmax(size, fabs(stored(&ways[w], p.v.f[i])));
+                for (int64_t i = 0; i < N * d; i++) size = fmax(size, fabs(stored(&ways[w], p.v.f[i])));
                 int64_t wrong = -1;
                 for (int64_t i = N - 1; i >= 0; i--)
                     if (!row_is_right(&p, &ways[w], i, size)) wrong = i;
                 if (wrong >= 0)
                     printf("%-9s %-10s %s: row %lld is wrong: out %g, lse %g\n", kernel->name, ways[w].name,
-                           extremes[e].name, (long long)wrong, (double)p.out.f[wrong * D],
+                           extremes[e].name, (long long)wrong, (double)p.out.f[wrong * d],
                            (double)p.lse.f[wrong]);
                 good = good && wrong < 0;
                 problem_destroy(&p);
@@ -203,10 +214,11 @@ static void sizes_statistics(void **state) {
     const float size[] = {0, 1e-40f, 1, 1e4f, 2e15f, 1.2e19f};
     FOR_EACH_ISA (kernel)
         for (int i = 0; i < 6; i++) {
-            problem p = problem_create("nope", (shape){1, 1, D, {.q_len = LONG, .k_len = LONG}}, NULL, 72, 1);
-            for (int64_t j = 0; j < LONG * D; j++) {
-                p.q.f[j] = j % D ? 0 : size[i];
-                p.k.f[j] = j % D ? 0 : (j / D < 300 ? -size[i] : size[i]); /* the second half takes all */
+            const int d = test_dim(kernel, 16);
+            problem p = problem_create("nope", (shape){1, 1, d, {.q_len = LONG, .k_len = LONG}}, NULL, 72, 1);
+            for (int64_t j = 0; j < LONG * d; j++) {
+                p.q.f[j] = j % d ? 0 : size[i] * (float)sqrt(d / 16);
+                p.k.f[j] = j % d ? 0 : (j / d < 300 ? -size[i] : size[i]); /* the second half takes all */
             }
             sia_forward io = {.q = p.q.f,
                               .k = p.k.f,
@@ -233,7 +245,7 @@ static void sizes_statistics(void **state) {
 static void check_bounded(const problem *p, const char *kernel, const char *name) {
     double most = 0;
     for (int64_t i = 0; i < p->d_out.count; i++) most = fmax(most, fabs((double)p->d_out.f[i]));
-    for (int64_t i = 0; i < N * D; i++) {
+    for (int64_t i = 0; i < N * p->shape.head_dim; i++) {
         if (!(fabs((double)p->d_v.f[i]) <= N * most))
             fail_msg("%s %s: d_v is %g", kernel, name, (double)p->d_v.f[i]);
         if (!isfinite(p->d_q.f[i]) || !isfinite(p->d_k.f[i]))
@@ -246,21 +258,23 @@ static void sizes_backward(void **state) {
     FOR_EACH_ISA (kernel)
         for (size_t e = 0; e < sizeof extremes / sizeof *extremes; e++) {
             const extreme *x = &extremes[e];
-            problem p = extreme_problem(x);
+            const int d = test_dim(kernel, 16);
+            problem p = extreme_problem(x, d);
+            float q = p.q.f[0];
             problem_forward(&p);
             problem_backward(&p);
-            bool overflows = !isfinite(x->q * x->high) && x->high > 0;
+            bool overflows = !isfinite(q * x->high) && x->high > 0;
             if (overflows) { /* the three rows before the first such key, and they see nothing */
-                for (int i = 0; i < 3 * D; i++) assert_true(p.d_q.f[i] == 0);
+                for (int i = 0; i < 3 * d; i++) assert_true(p.d_q.f[i] == 0);
                 problem_destroy(&p);
                 continue;
             }
             check_bounded(&p, kernel->name, x->name);
-            if (!isfinite(x->q * x->k)) /* nothing is seen, nothing has a gradient */
-                for (int i = 0; i < N * D; i++)
+            if (!isfinite(q * x->k)) /* nothing is seen, nothing has a gradient */
+                for (int i = 0; i < N * d; i++)
                     assert_true(p.d_q.f[i] == 0 && p.d_k.f[i] == 0 && p.d_v.f[i] == 0);
             else if (fabsf(x->q * x->k) < 1e3f) {
-                for (int64_t i = 0; i < N * D; i++) {
+                for (int64_t i = 0; i < N * d; i++) {
                     p.q.d[i] = p.q.f[i];
                     p.k.d[i] = p.k.f[i];
                     p.v.d[i] = p.v.f[i];
@@ -269,13 +283,14 @@ static void sizes_backward(void **state) {
                 assert_true(tensor_error(&p.d_v) < 1e-4);
                 /* Keys of two kinds: what their gradients give to q cancels, and what is left is to be small
                  * beside the terms. */
-                double largest = fmax(fabs((double)x->high), fabs((double)x->k)), logit = x->q * largest / 4;
-                double terms = (double)x->v * fmax(1e-5, 4e-7 * logit), few_bits = 1e-42;
-                for (int64_t i = 0; i < N * D; i++)
+                double largest = fmax(fabs((double)x->high), fabs((double)x->k)),
+                       logit = q * largest / sqrt(d);
+                double terms = (double)x->v * fmax(1e-5, 4e-7 * logit), few_bits = 1e-42 + lost_in_tiles(d);
+                for (int64_t i = 0; i < N * d; i++)
                     if (!(fabs(p.d_q.f[i] - p.d_q.d[i]) <= terms * largest + few_bits) ||
-                        !(fabs(p.d_k.f[i] - p.d_k.d[i]) <= terms * fabs((double)x->q) + few_bits))
+                        !(fabs(p.d_k.f[i] - p.d_k.d[i]) <= terms * fabs((double)q) + few_bits))
                         fail_msg("%s %s: row %lld: d_q %g, want %g, d_k %g, want %g", kernel->name, x->name,
-                                 (long long)i / D, (double)p.d_q.f[i], p.d_q.d[i], (double)p.d_k.f[i],
+                                 (long long)i / d, (double)p.d_q.f[i], p.d_q.d[i], (double)p.d_k.f[i],
                                  p.d_k.d[i]);
             }
             problem_destroy(&p);
@@ -292,20 +307,21 @@ static bool same_rows(const tensor *x, const tensor *y, int64_t width, int64_t f
 /* A NaN or an infinity in one number of q, k or v: which rows have it, and that no other row has a bit changed. */
 static void not_finite_stays(void **state) {
     (void)state;
-    enum { LENGTH = 130, HEADS = 2, DIM = 24, ROW = 101, AT = 5 };
+    enum { LENGTH = 130, HEADS = 2, ROW = 101, AT = 5 };
     const float bad[] = {NAN, INFINITY, -INFINITY};
     FOR_EACH_ISA (kernel)
         for (int w = 0; w < WAYS; w++) {
-            shape s = {HEADS, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}};
+            const int dim = test_dim(kernel, 24);
+            shape s = {HEADS, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}};
             problem clean = problem_create("si+prope", s, NULL, 73, 1);
             attend(&clean, &ways[w]);
             for (int kind = 0; kind < 3; kind++)
                 for (int where = 0; where < 3; where++) {
                     problem p = problem_create("si+prope", s, NULL, 73, 1);
                     tensor *x = where == 0 ? &p.q : where == 1 ? &p.k : &p.v;
-                    x->f[ROW * (where ? 1 : HEADS) * DIM + AT] = bad[kind];
+                    x->f[ROW * (where ? 1 : HEADS) * dim + AT] = bad[kind];
                     attend(&p, &ways[w]);
-                    int64_t width = HEADS * DIM, after = where ? LENGTH : ROW + 1;
+                    int64_t width = HEADS * dim, after = where ? LENGTH : ROW + 1;
                     bool good = same_rows(&p.out, &clean.out, width, 0, ROW) &&
                                 same_rows(&p.out, &clean.out, width, after, LENGTH) &&
                                 same_rows(&p.lse, &clean.lse, HEADS, 0, ROW);
@@ -314,13 +330,13 @@ static void not_finite_stays(void **state) {
                     bool rounded = ways[w].type != SIA_F32, nan = kind == 0 || (rounded && where);
                     for (int64_t i = ROW; i < after; i++) {
                         const float *out = p.out.f + i * width;
-                        if (where == 2) good = good && !isfinite(out[AT]) && !isfinite(out[DIM + AT]);
-                        if (where < 2 && nan) good = good && isnan(out[0]) && isnan(out[DIM - 1]);
+                        if (where == 2) good = good && !isfinite(out[AT]) && !isfinite(out[dim + AT]);
+                        if (where < 2 && nan) good = good && isnan(out[0]) && isnan(out[dim - 1]);
                         /* In a value, it stays in its column, but for i8, which has one scale for a row. */
                         if (where == 2 && ways[w].type != SIA_I8) good = good && isfinite(out[AT + 1]);
                     }
                     if (where == 0)
-                        good = good && same_rows(&p.out, &clean.out, DIM, ROW * HEADS + 1, LENGTH * HEADS);
+                        good = good && same_rows(&p.out, &clean.out, dim, ROW * HEADS + 1, LENGTH * HEADS);
                     if (!good)
                         fail_msg("%s %s: %g in %c", kernel->name, ways[w].name, (double)bad[kind],
                                  "qkv"[where]);
@@ -371,11 +387,12 @@ static void window(void *context, int head, int heads, int64_t first, int64_t co
 
 static void unseen_distances(void **state) {
     (void)state;
-    enum { LENGTH = 600, DIM = 8 };
+    enum { LENGTH = 600 };
     FOR_EACH_ISA (kernel)
         for (int none = 0; none < 2; none++) {
+            const int dim = test_dim(kernel, 8);
             sia_attention_config config = {.fill = window, .fill_context = none ? &config : NULL};
-            shape s = {1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}};
+            shape s = {1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}};
             problem p = problem_create("nope", s, &config, 75, 1);
             problem_oracle(&p, true);
             for (int w = 0; w < WAYS; w++) {
@@ -409,11 +426,12 @@ static void lowest(void *context, int head, int heads, int64_t first, int64_t co
 
 static void lowest_logit(void **state) {
     (void)state;
-    enum { LENGTH = 600, DIM = 8 };
+    enum { LENGTH = 600 };
     sia_attention_config config = {.fill = lowest};
     FOR_EACH_ISA (kernel)
         for (int w = 0; w < WAYS; w++) {
-            problem p = problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}},
+            const int dim = test_dim(kernel, 8);
+            problem p = problem_create("nope", (shape){1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}},
                                        &config, 78, 1);
             memset(p.q.f, 0, (size_t)p.q.count * sizeof(float));
             for (int64_t i = 0; i < p.v.count; i++) p.v.f[i] = i % 2 ? 1 : 0;
@@ -429,30 +447,31 @@ static void lowest_logit(void **state) {
  * the size of an infinity. Values are as large as they may be. */
 static void logits_near_powers(void **state) {
     (void)state;
-    enum { LENGTH = 24, DIM = 16, STEPS = 12 };
-    const double to_two = M_LOG2E / 4;
+    enum { LENGTH = 24, STEPS = 12 };
     FOR_EACH_ISA (kernel) {
+        const int dim = test_dim(kernel, 16);
+        const double to_two = M_LOG2E / sqrt(dim);
         problem p =
-            problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 80, 1);
+            problem_create("nope", (shape){1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 80, 1);
         for (int64_t i = 0; i < p.v.count; i++) p.v.f[i] = 1e29f;
         for (int power = 5; power <= 50; power++)
             for (int step = -STEPS; step < STEPS; step++)
                 for (int sign = -1; sign <= 1; sign += 2) {
                     float ulp = ldexpf(1, power - 24);
                     for (int64_t i = 0; i < p.q.count; i++) {
-                        p.q.f[i] = i % DIM ? 0 : 65536;
+                        p.q.f[i] = i % dim ? 0 : 65536;
                         p.k.f[i] =
-                            i % DIM ? 0 : (float)(sign * (ldexp(1, power) + step * ulp) / to_two / 65536);
+                            i % dim ? 0 : (float)(sign * (ldexp(1, power) + step * ulp) / to_two / 65536);
                     }
                     for (int w = 0; w < WAYS; w++) {
                         if (ways[w].type != SIA_F32) continue;
                         attend(&p, &ways[w]);
-                        double want = 65536 * (double)p.k.f[0] / 4;
+                        double want = 65536 * (double)p.k.f[0] / sqrt(dim);
                         for (int64_t i = 0; i < LENGTH; i++)
-                            if (!(fabs(p.out.f[i * DIM] / 1e29 - 1) < 2e-5) ||
+                            if (!(fabs(p.out.f[i * dim] / 1e29 - 1) < 2e-5) ||
                                 !(fabs(p.lse.f[i] - want - log((double)i + 1)) < 1e-6 + 2e-7 * fabs(want)))
                                 fail_msg("%s %s: row %lld at 2^%d %+d: out %g, lse %g, want %g", kernel->name,
-                                         ways[w].name, (long long)i, power, step, (double)p.out.f[i * DIM],
+                                         ways[w].name, (long long)i, power, step, (double)p.out.f[i * dim],
                                          (double)p.lse.f[i], want + log((double)i + 1));
                     }
                 }
@@ -474,25 +493,25 @@ static void tiny(void *context, int head, int heads, int64_t first, int64_t coun
 
 static void tiny_scales(void **state) {
     (void)state;
-    enum { DIM = 8 };
     FOR_EACH_ISA (kernel)
         for (int power = -36; power <= 36; power++) {
+            const int dim = test_dim(kernel, 8);
             double size = pow(10, power);
             sia_attention_config config = {.fill = tiny, .fill_context = &size};
-            problem p = problem_create("nope", (shape){1, 1, DIM, {.q_len = 2, .k_len = 2}}, &config, 81, 1);
+            problem p = problem_create("nope", (shape){1, 1, dim, {.q_len = 2, .k_len = 2}}, &config, 81, 1);
             float root = (float)fmin(sqrt(1e3 / size), 1e19);
             for (int64_t i = 0; i < p.q.count; i++) {
-                p.q.f[i] = i % DIM ? 0 : root;
-                p.k.f[i] = i % DIM ? 0 : i ? -root : root;
+                p.q.f[i] = i % dim ? 0 : root;
+                p.k.f[i] = i % dim ? 0 : i ? -root : root;
             }
-            double logit = size * (double)root * root / sqrt(DIM), first = 1 / (1 + exp(-2 * logit));
+            double logit = size * (double)root * root / sqrt(dim), first = 1 / (1 + exp(-2 * logit));
             for (int w = 0; w < 3; w++) {
                 attend(&p, &ways[w]);
-                for (int c = 0; c < DIM; c++) {
-                    double want = first * p.v.f[c] + (1 - first) * p.v.f[DIM + c];
-                    if (!(fabs(p.out.f[DIM + c] - want) < 1e-4))
+                for (int c = 0; c < dim; c++) {
+                    double want = first * p.v.f[c] + (1 - first) * p.v.f[dim + c];
+                    if (!(fabs(p.out.f[dim + c] - want) < 1e-4))
                         fail_msg("%s %s: a scale of %g: out %g, want %g", kernel->name, ways[w].name, size,
-                                 (double)p.out.f[DIM + c], want);
+                                 (double)p.out.f[dim + c], want);
                 }
             }
             problem_destroy(&p);
@@ -502,15 +521,16 @@ static void tiny_scales(void **state) {
 /* One key that weighs as much as all others together, in blocks of their own: none is lost for being small. */
 static void small_values_of_bytes(void **state) {
     (void)state;
-    enum { LENGTH = 1024, DIM = 8 };
+    enum { LENGTH = 1024 };
     FOR_EACH_ISA (kernel)
         for (int power = -32; power <= 0; power++) {
+            const int dim = test_dim(kernel, 8);
             float size = powf(10, (float)power);
             problem p =
-                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 82, 1);
+                problem_create("nope", (shape){1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 82, 1);
             for (int64_t i = 0; i < p.q.count; i++) {
-                p.q.f[i] = i % DIM ? 0 : (float)(10 * M_LN2 * sqrt(DIM));
-                p.k.f[i] = i % DIM || i == 0 ? 0 : -1;
+                p.q.f[i] = i % dim ? 0 : (float)(10 * M_LN2 * sqrt(dim));
+                p.k.f[i] = i % dim || i == 0 ? 0 : -1;
                 p.v.f[i] = size;
             }
             for (int w = 0; w < WAYS; w++) {
@@ -528,16 +548,17 @@ static void small_values_of_bytes(void **state) {
 /* Weights of 1, and of 2^8 and 2^-8: the log of the sum is that of a number known exactly, to the last bits of a float. */
 static void logs_of_counts(void **state) {
     (void)state;
-    enum { LENGTH = 3000, DIM = 8 };
+    enum { LENGTH = 3000 };
     FOR_EACH_ISA (kernel)
         for (int power = -8; power <= 8; power += 8) {
+            const int dim = test_dim(kernel, 8);
             problem p =
-                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 79, 1);
-            float q = (float)(M_LN2 * sqrt(DIM));
-            double logit = (double)q * power / sqrt(DIM);
-            for (int64_t i = 0; i < LENGTH * DIM; i++) {
-                p.q.f[i] = i % DIM ? 0 : q;
-                p.k.f[i] = i % DIM ? 0 : (float)power;
+                problem_create("nope", (shape){1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 79, 1);
+            float q = (float)(M_LN2 * sqrt(dim));
+            double logit = (double)q * power / sqrt(dim);
+            for (int64_t i = 0; i < LENGTH * dim; i++) {
+                p.q.f[i] = i % dim ? 0 : q;
+                p.k.f[i] = i % dim ? 0 : (float)power;
             }
             problem_forward(&p);
             for (int64_t i = 0; i < LENGTH; i++) {
@@ -553,17 +574,18 @@ static void logs_of_counts(void **state) {
 /* Each block of keys has logits of another size: references move up, and stay when they should. */
 static void blocks_of_levels(void **state) {
     (void)state;
-    enum { LENGTH = 900, DIM = 8, BLOCK = 128, SEEDS = 40 };
+    enum { LENGTH = 900, BLOCK = 128, SEEDS = 40 };
     const float levels[] = {-200, -88.4f, -87, -70, -45, -20, -11, 0, 11, 20, 45, 70, 87, 88.4f, 200};
     FOR_EACH_ISA (kernel)
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
+            const int dim = test_dim(kernel, 8);
             problem p =
-                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 84, 1);
+                problem_create("nope", (shape){1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 84, 1);
             for (int64_t i = 0; i < p.q.count; i++) {
                 uint64_t level =
-                    sia_random_below(seed, (uint64_t)(i / DIM / BLOCK), sizeof levels / sizeof *levels);
-                p.q.f[i] = i % DIM ? 0 : (float)sqrt(DIM);
-                p.k.f[i] = i % DIM ? 0 : levels[level] + p.v.f[i];
+                    sia_random_below(seed, (uint64_t)(i / dim / BLOCK), sizeof levels / sizeof *levels);
+                p.q.f[i] = i % dim ? 0 : (float)sqrt(dim);
+                p.k.f[i] = i % dim ? 0 : levels[level] + p.v.f[i];
                 p.q.d[i] = p.q.f[i];
                 p.k.d[i] = p.k.f[i];
             }
@@ -571,9 +593,9 @@ static void blocks_of_levels(void **state) {
             problem_forward(&p);
             for (int64_t i = 0; i < LENGTH; i++)
                 if (!(fabs(p.lse.f[i] - p.lse.d[i]) < 1e-4) ||
-                    !(fabs(p.out.f[i * DIM] - p.out.d[i * DIM]) < 2e-4))
+                    !(fabs(p.out.f[i * dim] - p.out.d[i * dim]) < 2e-4))
                     fail_msg("%s, seed %d: row %lld: out %g, want %g, lse %g, want %g", kernel->name,
-                             (int)seed, (long long)i, (double)p.out.f[i * DIM], p.out.d[i * DIM],
+                             (int)seed, (long long)i, (double)p.out.f[i * dim], p.out.d[i * dim],
                              (double)p.lse.f[i], p.lse.d[i]);
             problem_destroy(&p);
         }
@@ -582,15 +604,16 @@ static void blocks_of_levels(void **state) {
 /* One key at most counts in a block of keys, each more than all before it: the statistics move with the largest. */
 static void statistics_of_steps(void **state) {
     (void)state;
-    enum { LENGTH = 1100, DIM = 8 };
+    enum { LENGTH = 1100 };
     FOR_EACH_ISA (kernel)
         for (int shift = -300; shift <= 300; shift += 100) {
+            const int dim = test_dim(kernel, 8);
             problem p =
-                problem_create("nope", (shape){1, 1, DIM, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 83, 1);
+                problem_create("nope", (shape){1, 1, dim, {.q_len = LENGTH, .k_len = LENGTH}}, NULL, 83, 1);
             for (int64_t i = 0; i < p.q.count; i++) {
-                int64_t row = i / DIM;
-                p.q.f[i] = i % DIM ? 0 : (float)sqrt(DIM);
-                p.k.f[i] = i % DIM ? 0 : (float)shift + (row % 300 == 7 ? (float)row / 300 : -1000);
+                int64_t row = i / dim;
+                p.q.f[i] = i % dim ? 0 : (float)sqrt(dim);
+                p.k.f[i] = i % dim ? 0 : (float)shift + (row % 300 == 7 ? (float)row / 300 : -1000);
             }
             for (int64_t i = 0; i < p.q.count; i++) {
                 p.q.d[i] = p.q.f[i];
@@ -709,6 +732,7 @@ static void longest_length(void **state) {
 }
 
 int main(void) {
+    test_of_tiles = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_forward),         cmocka_unit_test(sizes_statistics),
         cmocka_unit_test(sizes_backward),        cmocka_unit_test(not_finite_stays),

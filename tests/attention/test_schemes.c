@@ -268,6 +268,7 @@ static void statistics(void **state) {
 }
 
 int main(void) {
+    test_of_tiles = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_and_shape),
         cmocka_unit_test(long_sequences),

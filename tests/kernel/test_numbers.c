@@ -405,8 +405,8 @@ static void peak_counts_operations(void **state) {
     static const struct {
         const char *name;
         int rows, columns;
-    } tiles[] = {{"baseline", 4, 8}, {"avx2", 6, 16}, {"avx512", 12, 32},
-                 {"wide", 12, 32},   {"neon", 6, 16}, {"amx", 16, 16}};
+    } tiles[] = {{"baseline", 4, 8}, {"avx2", 6, 16}, {"avx512", 12, 32}, {"wide", 12, 32},
+                 {"neon", 6, 16},    {"amx", 16, 16}, {"tiles", 16, 16}};
     FOR_EACH_ISA (kernel) {
         double round = 0;
         for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
