@@ -61,6 +61,7 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .panels_from_columns = panels_from_columns,
     .strips_from_rows = strips_from_rows,
     .multiply = TILED(multiply),
+    .upper_rows = TILED(upper_rows),
     .norm_rows = norm_rows,
     .norm_rows_back = norm_rows_back,
     .relu_square = relu_square,

@@ -14,7 +14,7 @@
 #include "kernel/kernel.h"
 #include "kernel/pack.h"
 
-enum { BLOCK = SIA_BLOCK_SUM };
+enum { BLOCK = SIA_BLOCK_SUM, upper_rows = 24 };
 
 /* x [k][n], row by row, to panels. */
 static void panels_from_rows(const float *x, int64_t stride, int64_t k, int64_t n, float *out) {
@@ -169,7 +169,7 @@ static void multiply_one_row(const sia_multiply *p) {
 
 /* Once even where k is 0: c = beta c. */
 static void multiply(const sia_multiply *p) {
-    if (p->m == 1 && !p->strips) {
+    if (p->m == 1 && !p->strips && !p->cut) {
         multiply_one_row(p);
         return;
     }

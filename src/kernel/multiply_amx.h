@@ -17,11 +17,15 @@
 
 _Static_assert(MR == (int)SIDE && NR == (int)SIDE, "a strip and a panel are tiles");
 
-/* TERMS at a time, so that all triples stay in the second-level cache. */
-#ifndef TERMS_
-#define TERMS_ 192
-#endif
-enum { AMX_ROWS = SIA_BLOCK_ROWS, TERMS = TERMS_, STEPS = TERMS / DEPTH };
+/* The triples of a block of rows and of TERMS, 248 KiB with those of b, are on the stack. Below FEWEST_TERMS, and where
+ * there are no more than 16 rows or columns, vectors are faster. */
+enum {
+    AMX_ROWS = SIA_BLOCK_ROWS,
+    TERMS = 256,
+    STEPS = TERMS / DEPTH,
+    FEWEST_TERMS = DEPTH,
+    amx_upper_rows = AMX_ROWS
+};
 _Static_assert(AMX_ROWS % (int)PAIR == 0 && TERMS <= (int)BLOCK, "blocks are whole tiles");
 
 /* Two panels of b. */
@@ -54,6 +58,10 @@ INLINE vf vload_some(const float *x, int64_t count) {
     return vload(part);
 }
 
+/* Row i of a triple, of rows and of columns. Terms 16 apart make a pair: any order will do that a and b share, and this one
+ * needs no number to change its lane. */
+INLINE void split_apart(vf x, vf y, float *triple, int i) { SPLIT(halves_in_turns, x, y, triple, i) }
+
 /* 16 rows of a, from row i of the block on. Behind the last row it comes again. */
 static void split_strip_by_rows(tiled_product *t, int64_t i) {
     const sia_multiply *p = t->p;
@@ -65,7 +73,7 @@ static void split_strip_by_rows(tiled_product *t, int64_t i) {
             vf low = vload_some(x + k, t->terms - k), high = vload_some(x + k + VW, t->terms - k - VW);
             extent_add(&seen, low);
             extent_add(&seen, high);
-            split_row(low, high, triples, r);
+            split_apart(low, high, triples, r);
         }
         t->wild[i + r] = !all_lanes(extent_tame(seen));
     }
@@ -86,7 +94,7 @@ static void split_strip_by_columns(tiled_product *t, int64_t i) {
             transpose8(rows, 8, turned + 8 * DEPTH + j, DEPTH, NULL);
         }
         for (int r = 0; r < SIDE; r++)
-            split_row(vload(turned + r * DEPTH), vload(turned + r * DEPTH + VW), triples, r);
+            split_apart(vload(turned + r * DEPTH), vload(turned + r * DEPTH + VW), triples, r);
     }
 }
 
@@ -124,14 +132,14 @@ INLINE split_to_do split_begin(const tiled_product *t, int64_t j, panel_pair *to
 INLINE void split_some(split_to_do *s, int64_t count) {
     int64_t end = lesser(s->next + count, s->end);
     for (; s->next < end; s->next++) {
-        int64_t k = 2 * s->next;
-        bool has_x = k < s->terms, has_y = k + 1 < s->terms;
+        int64_t k = s->next / SIDE * DEPTH + s->next % SIDE;
+        bool has_x = k < s->terms, has_y = k + SIDE < s->terms;
         for (int i = 0; i < 2; i++) {
             const float *at = s->panel[i] + k * NR;
-            vf x = has_x ? vload(at) : vzero(), y = has_y ? vload(at + NR) : vzero();
+            vf x = has_x ? vload(at) : vzero(), y = has_y ? vload(at + SIDE * NR) : vzero();
             extent_add(&s->seen[i], x);
             extent_add(&s->seen[i], y);
-            split_rows_as_columns(x, y, s->to->triples[i] + s->next / SIDE * TRIPLE, (int)(s->next % SIDE));
+            split_apart(x, y, s->to->triples[i] + s->next / SIDE * TRIPLE, (int)(s->next % SIDE));
         }
     }
 }
@@ -151,9 +159,11 @@ NOINLINE void wild_sums(const tiled_product *t, int64_t i, int64_t j, vi tame, f
     multiply(&(sia_multiply){.m = lesser(t->rows - i, SIDE),
                              .n = SIDE,
                              .k = t->terms,
-                             .a = p->strips ? p->a + row * p->k + t->from * SIDE : p->a + row * p->a_stride + t->from,
+                             .a = p->strips ? p->a + row * p->k + t->from * SIDE
+                                            : p->a + row * p->a_stride + t->from,
                              .a_stride = p->a_stride,
                              .strips = p->strips,
+                             .cut = true,
                              .b = p->b + j * p->k + t->from * NR,
                              .c = floats,
                              .c_stride = SIDE,
@@ -179,6 +189,12 @@ static void pair_out(tiled_product *t, int64_t i, int64_t j, const vi *tame) {
     const sia_multiply *p = t->p;
     float beta = t->from == 0 ? p->beta : 1, *c = p->c + (t->row + i) * p->c_stride + j;
     int64_t rows = lesser(t->rows - i, PAIR);
+    if (p->alpha == 1 && beta == 0 && rows == PAIR && p->n - j >= PAIR && !t->any_wild[i / SIDE] &&
+        !t->any_wild[i / SIDE + 1] && all_lanes(tame[0] & tame[1])) {
+        sums_store(c, p->c_stride, true);
+        return;
+    }
+    sums_store(t->sums, PAIR, true);
     for (int64_t r = 0; r < rows; r += SIDE)
         for (int h = 0; h < 2 && j + h * SIDE < p->n; h++)
             if (t->any_wild[(i + r) / SIDE] || !all_lanes(tame[h]))
@@ -198,7 +214,6 @@ static void pair_of_panels(tiled_product *t, int64_t j, const panel_pair *b, spl
         for (int64_t k = 0; k < t->steps * TRIPLE; k += TRIPLE)
             PRODUCTS_WITH(a0 + k, a1 + k, b->triples[0] + k, b->triples[1] + k, true,
                           split_some(next, at_a_time))
-        sums_store(t->sums, PAIR, true);
         pair_out(t, i, j, b->tame);
     }
 }
@@ -219,13 +234,14 @@ static void block_of_products(tiled_product *t) {
 }
 
 static void amx_multiply(const sia_multiply *p) {
-    if (p->k < DEPTH || (p->m <= SIDE && !p->strips)) {
+    if (p->k < FEWEST_TERMS || p->n <= SIDE || (p->m <= SIDE && !p->strips && !p->cut)) {
         multiply(p);
         return;
     }
     tiled_product t;
     t.p = p;
-    int64_t blocks = (p->k + TERMS - 1) / TERMS, length = ((p->k + blocks - 1) / blocks + DEPTH - 1) / DEPTH * DEPTH;
+    int64_t blocks = (p->k + TERMS - 1) / TERMS,
+            length = ((p->k + blocks - 1) / blocks + DEPTH - 1) / DEPTH * DEPTH;
     tiles_begin();
     for (t.row = 0; t.row < p->m; t.row += AMX_ROWS)
         for (t.from = 0; t.from < p->k; t.from += length) {
