@@ -14,7 +14,14 @@
 #include "kernel/kernel.h"
 #include "kernel/pack.h"
 
-enum { BLOCK = SIA_BLOCK_SUM, upper_rows = 24 };
+enum { BLOCK = SIA_BLOCK_SUM };
+
+/* Rows of a symmetric product in a call: with tiles panels are made ready in each. */
+#ifdef TILES
+enum { UPPER_ROWS = SIA_BLOCK_ROWS };
+#else
+enum { UPPER_ROWS = 24 };
+#endif
 
 /* x [k][n], row by row, to panels. */
 static void panels_from_rows(const float *x, int64_t stride, int64_t k, int64_t n, float *out) {

@@ -19,13 +19,7 @@ _Static_assert(MR == (int)SIDE && NR == (int)SIDE, "a strip and a panel are tile
 
 /* The triples of a block of rows and of TERMS, 248 KiB with those of b, are on the stack. Below FEWEST_TERMS, and where
  * there are no more than 16 rows or columns, vectors are faster. */
-enum {
-    AMX_ROWS = SIA_BLOCK_ROWS,
-    TERMS = 256,
-    STEPS = TERMS / DEPTH,
-    FEWEST_TERMS = DEPTH,
-    amx_upper_rows = AMX_ROWS
-};
+enum { AMX_ROWS = SIA_BLOCK_ROWS, TERMS = 256, STEPS = TERMS / DEPTH, FEWEST_TERMS = DEPTH };
 _Static_assert(AMX_ROWS % (int)PAIR == 0 && TERMS <= (int)BLOCK, "blocks are whole tiles");
 
 /* Two panels of b. */
@@ -227,9 +221,9 @@ static void block_of_products(tiled_product *t) {
         next = split_begin(t, j + PAIR, then);
         pair_of_panels(t, j, now, &next);
         split_end(&next);
-        panel_pair *free = now;
+        panel_pair *used = now;
         now = then;
-        then = free;
+        then = used;
     }
 }
 
