@@ -113,8 +113,7 @@ typedef struct sia_multiply {
     const float *a;   /* [m][k], a_stride floats a row; or strips */
     int64_t a_stride; /* not used for strips */
     bool strips;
-    bool
-        cut; /* these rows are some of a product's, as many as there was room for: no bit may depend on m; so with strips */
+    bool cut; /* into as many rows as there was room for: no bit depends on m, as with strips */
     const float *b;
     float *c;
     int64_t c_stride;

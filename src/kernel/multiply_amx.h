@@ -52,8 +52,8 @@ INLINE vf vload_some(const float *x, int64_t count) {
     return vload(part);
 }
 
-/* Row i of a triple, of rows and of columns. Terms 16 apart make a pair: any order will do that a and b share, and this one
- * needs no number to change its lane. */
+/* Row i of a triple, of rows and of columns. Terms 16 apart make a pair: any order will do that a and b share, and
+ * in this one no number changes its lane. */
 INLINE void split_apart(vf x, vf y, float *triple, int i) { SPLIT(halves_in_turns, x, y, triple, i) }
 
 /* 16 rows of a, from row i of the block on. Behind the last row it comes again. */
