@@ -39,6 +39,7 @@ AMX_FUNCTIONS = {
     "forward_amx.h": "amx_block_floats amx_ready_block amx_softmax_floats amx_softmax_begin amx_softmax_keys",
     "backward_amx.h": "amx_gradient_floats amx_gradient_begin amx_gradient_weights amx_gradient_q amx_gradient_kv "
                       "amx_gradient_end",
+    "multiply_amx.h": "amx_multiply",
 }
 if ISA == "amx":
     KERNEL_FUNCTIONS.update(AMX_FUNCTIONS)
@@ -60,6 +61,8 @@ TARGETS = {
     "src/kernel/update.h": (KERNEL_UNIT, ["kernel/test_numbers", "optim/test_optimizer"]),
     **({f"src/kernel/{name}.h": (KERNEL_UNIT, ["attention/test_tiles", *ATTENTION[:3]])
         for name in ("amx", "forward_amx", "backward_amx")} if ISA == "amx" else {}),
+    **({"src/kernel/multiply_amx.h": (KERNEL_UNIT, ["kernel/test_multiply", "kernel/test_numbers"])}
+       if ISA == "amx" else {}),
     "src/kernel/matrix.c": (None, ["kernel/test_multiply"]),
     "src/attention/attention.c": (None, ["attention/test_errors", "attention/test_tables", *ATTENTION]),
     "src/attention/forward.c": (None, ["attention/test_errors", *ATTENTION[:3]]),

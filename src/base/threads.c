@@ -142,14 +142,26 @@ void sia_lock_take(sia_lock which) {
 
 void sia_lock_leave(sia_lock which) { pthread_mutex_unlock(&locks[which]); }
 
+/* Kernels keep up to 256 KiB on the stack, which is more than some systems give a thread. */
+static bool helper_attributes(pthread_attr_t *attributes) {
+    enum { LEAST = 1 << 20 };
+    size_t stack = 0;
+    if (pthread_attr_init(attributes) != 0) return false;
+    if (pthread_attr_getstacksize(attributes, &stack) == 0 && stack < LEAST)
+        (void)pthread_attr_setstacksize(attributes, LEAST);
+    return true;
+}
+
 /* Called with the lock held. Fewer helpers than wished is no error: the work gets done all the same. */
 static void grow(int helpers) {
-    while (pool.helpers < helpers) {
-        int index = pool.helpers;
+    pthread_attr_t attributes;
+    if (pool.helpers >= helpers || !helper_attributes(&attributes)) return;
+    for (int index = pool.helpers; index < helpers; index++) {
         pool.index[index] = index;
-        if (pthread_create(&pool.helper[index], NULL, helper_main, &pool.index[index]) != 0) break;
+        if (pthread_create(&pool.helper[index], &attributes, helper_main, &pool.index[index]) != 0) break;
         pool.helpers++;
     }
+    (void)pthread_attr_destroy(&attributes);
 }
 
 void sia_parallel(int threads, int64_t tasks, sia_task *run, void *context) {

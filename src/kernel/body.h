@@ -13,6 +13,7 @@
 #ifdef TILES
 #    include "kernel/backward_amx.h"
 #    include "kernel/forward_amx.h"
+#    include "kernel/multiply_amx.h"
 #    define TILED(name) amx_##name
 #else
 #    define TILED(name) name
@@ -61,7 +62,8 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .panels_from_rows = panels_from_rows,
     .panels_from_columns = panels_from_columns,
     .strips_from_rows = strips_from_rows,
-    .multiply = multiply,
+    .multiply = TILED(multiply),
+    .upper_rows = UPPER_ROWS,
     .norm_rows = norm_rows,
     .norm_rows_back = norm_rows_back,
     .relu_square = relu_square,

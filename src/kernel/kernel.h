@@ -114,6 +114,7 @@ typedef struct sia_multiply {
     const float *a;   /* [m][k], a_stride floats a row; or strips */
     int64_t a_stride; /* not used for strips */
     bool strips;
+    bool cut; /* into as many rows as there was room for: no bit depends on m, as with strips */
     const float *b;
     float *c;
     int64_t c_stride;
@@ -188,6 +189,7 @@ typedef struct sia_kernel {
     void (*panels_from_columns)(const float *x, int64_t stride, int64_t k, int64_t n, float *out);
     void (*strips_from_rows)(const float *x, int64_t stride, int64_t k, int64_t m, float *out);
     void (*multiply)(const sia_multiply *p);
+    int upper_rows; /* of a symmetric product that are best computed at a time, up to SIA_BLOCK_ROWS */
     void (*mirror)(float *c, int64_t n, int64_t stride); /* c[j][i] = c[i][j] for i < j */
 
     /* Rows of n numbers (rows.h). */

@@ -23,11 +23,8 @@ int64_t sia_product_floats(const sia_product *p) {
     return sia_panel_floats(k, p->n) + strips;
 }
 
-/* Of a symmetric result what lies left of the diagonal's block is left out: lower blocks leave out more, but
- * pass over each panel more often. */
-enum { UPPER_ROWS = 24 };
-
-/* Rows of c in blocks whose part of a stays in the second cache. */
+/* Rows of c in blocks whose part of a stays in the second cache. Of a symmetric result what lies left of the diagonal's
+ * block is left out: lower blocks leave out more, but pass over each panel more often. */
 static void multiply_rows(const sia_product *p, const sia_kernel *kernel, int64_t from, int64_t k,
                           const float *panels, float *strips) {
     sia_multiply multiply = {.n = p->n,
@@ -38,7 +35,7 @@ static void multiply_rows(const sia_product *p, const sia_kernel *kernel, int64_
                              .c_stride = p->c_stride,
                              .alpha = p->alpha,
                              .beta = from ? 1 : p->beta};
-    int64_t block = p->upper ? UPPER_ROWS : SIA_BLOCK_ROWS;
+    int64_t block = p->upper ? kernel->upper_rows : SIA_BLOCK_ROWS;
     for (int64_t row = 0; row < p->m; row += block) {
         multiply.m = p->m - row < block ? p->m - row : block;
         multiply.c = p->c + row * p->c_stride;

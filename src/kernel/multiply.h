@@ -16,6 +16,13 @@
 
 enum { BLOCK = SIA_BLOCK_SUM };
 
+/* Rows of a symmetric product in a call: with tiles panels are made ready in each. */
+#ifdef TILES
+enum { UPPER_ROWS = SIA_BLOCK_ROWS };
+#else
+enum { UPPER_ROWS = 24 };
+#endif
+
 /* x [k][n], row by row, to panels. */
 static void panels_from_rows(const float *x, int64_t stride, int64_t k, int64_t n, float *out) {
     for (int64_t first = 0; first < n; first += NR, out += k * NR) {
@@ -169,7 +176,7 @@ static void multiply_one_row(const sia_multiply *p) {
 
 /* Once even where k is 0: c = beta c. */
 static void multiply(const sia_multiply *p) {
-    if (p->m == 1 && !p->strips) {
+    if (p->m == 1 && !p->strips && !p->cut) {
         multiply_one_row(p);
         return;
     }

@@ -89,6 +89,15 @@ static void relu_square_back(float *h, float *d, int64_t n) {
     }
 }
 
+/* Gradients of logits so small that tiles would take their rows for wild (amx.h) might as well have underflowed. */
+INLINE vf if_it_counts(vf gradient) {
+#ifdef TILES
+    return vselect(vabs(gradient) < vdup(0x1p-75f), vzero(), gradient);
+#else
+    return gradient;
+#endif
+}
+
 /* Cross entropy of one row of logits: log(sum of exp) - logit of the target. The logits become
  * scale * (softmax - target) where scale is not 0. */
 static float cross_entropy(float *logits, int64_t n, uint32_t target, float scale) {
@@ -116,8 +125,8 @@ static float cross_entropy(float *logits, int64_t n, uint32_t target, float scal
     float sum = vsum(sums[0] + sums[1]) + rest;
     if (scale != 0) {
         float f = scale / sum;
-        for (i = 0; i < whole; i += VW) vstore(logits + i, vload(logits + i) * vdup(f));
-        for (; i < n; i++) logits[i] *= f;
+        for (i = 0; i < whole; i += VW) vstore(logits + i, if_it_counts(vload(logits + i) * vdup(f)));
+        for (; i < n; i++) logits[i] = if_it_counts(vdup(logits[i] * f))[0];
         logits[target] -= scale;
     }
     return logf(sum) - wanted;

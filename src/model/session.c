@@ -229,10 +229,19 @@ static void loss_task(void *context, int64_t task, int worker) {
     const sia_model *m = job->s->m;
     int64_t most = job->s->loss_rows, first = task * most;
     int64_t rows = job->rows - first < most ? job->rows - first : most;
-    int64_t vocabulary = m->config.vocabulary;
+    int64_t vocabulary = m->config.vocabulary, width = m->config.width;
     float *logits = job->s->logits + worker * most * vocabulary;
-    sia_model_product(m, sia_unembedding(&m->parameters), false, rows, job->s->y + first * m->config.width,
-                      logits, 0);
+    m->kernel->multiply(
+        &(sia_multiply){.m = rows,
+                        .n = vocabulary,
+                        .k = width,
+                        .a = job->s->y + first * width,
+                        .a_stride = width,
+                        .cut = true, /* loss_rows knows the number of threads */
+                        .b = m->forward.of[sia_unembedding(&m->parameters) - m->parameters.list],
+                        .c = logits,
+                        .c_stride = vocabulary,
+                        .alpha = 1});
     for (int64_t i = 0; i < rows; i++) {
         uint32_t target = job->targets[first + i];
         job->losses[first + i] = target == SIA_NO_TARGET ? 0

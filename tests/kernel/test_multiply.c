@@ -192,6 +192,30 @@ static void small_shapes(void **state) {
     assert_true(good);
 }
 
+/* The edges of the tiles of AMX, alone and in pairs, and of their blocks of terms. */
+static void matrix_tile_edges(void **state) {
+    (void)state;
+    const int64_t edges[] = {15, 16, 17, 31, 32, 33, 49}, k[] = {31, 32, 33, 63, 65, 256, 257, 385};
+    bool good = true;
+    int cases = 0;
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 7 * 7 * 8; i++, cases++) {
+            const float *f = factors[cases % FACTORS];
+            product_case p = {.m = edges[i % 7],
+                              .n = edges[i / 7 % 7],
+                              .k = k[i / 49],
+                              .gap = cases % 3,
+                              .a_transposed = cases & 1,
+                              .b_transposed = cases & 2,
+                              .alpha = f[0],
+                              .beta = f[1],
+                              .packed = true};
+            good = check(kernel, &p) && good;
+        }
+    printf("%d products at the edges of tiles, bound %.0e\n", cases, BOUND);
+    assert_true(good);
+}
+
 /* The edges of blocks of rows (96) and of terms (384). */
 static void block_edges(void **state) {
     (void)state;
@@ -334,11 +358,143 @@ static void cut_at_blocks(void **state) {
     }
 }
 
+/* Where rows are cut by the room there is, down to single ones, no bit tells. */
+static void cut_by_room(void **state) {
+    (void)state;
+    enum { M = 50, N = 70, K = 400 };
+    FOR_EACH_ISA (kernel) {
+        matrix a = matrix_create(M, K, 0, 1), b = matrix_create(K, N, 0, 2);
+        matrix whole = matrix_create(M, N, 0, 3), parts = matrix_create(M, N, 0, 3);
+        float *panels = sia_alloc((size_t)sia_panel_floats(K, N), sizeof(float));
+        kernel->panels_from_rows(b.x, N, K, N, panels);
+        sia_multiply p = {.m = M,
+                          .n = N,
+                          .k = K,
+                          .a = a.x,
+                          .a_stride = K,
+                          .cut = true,
+                          .b = panels,
+                          .c = whole.x,
+                          .c_stride = N,
+                          .alpha = 1};
+        kernel->multiply(&p);
+        for (int64_t rows = 1, row = 0; row < M; row += rows, rows = row % 3 * 7 + 1) {
+            p.m = M - row < rows ? M - row : rows;
+            p.a = a.x + row * K;
+            p.c = parts.x + row * N;
+            kernel->multiply(&p);
+        }
+        assert_memory_equal(whole.x, parts.x, M * N * sizeof(float));
+        sia_free(panels);
+        free(a.x);
+        free(b.x);
+        free(whole.x);
+        free(parts.x);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------ one row or column */
+
+enum { SIZE = 50, TERMS = 300, ROW = 34, COLUMN = 19 }; /* of the last tiles, and of those before */
+
+/* A product of two matrices [SIZE][TERMS] and [TERMS][SIZE], either of them turned. */
+typedef struct one_of_many {
+    bool a_turned, b_turned;
+    matrix a, b;
+    float c[SIZE * SIZE], clean[SIZE * SIZE];
+} one_of_many;
+
+static float *number_of_a(one_of_many *o, int i, int l) {
+    return o->a.x + (o->a_turned ? l * SIZE + i : i * TERMS + l);
+}
+static float *number_of_b(one_of_many *o, int l, int j) {
+    return o->b.x + (o->b_turned ? j * TERMS + l : l * SIZE + j);
+}
+
+static void one_product(one_of_many *o, float *c) {
+    run_packed(&(sia_product){.m = SIZE,
+                              .n = SIZE,
+                              .k = TERMS,
+                              .a = o->a.x,
+                              .a_stride = o->a.stride,
+                              .a_transposed = o->a_turned,
+                              .b = o->b.x,
+                              .b_stride = o->b.stride,
+                              .b_transposed = o->b_turned,
+                              .c = c,
+                              .c_stride = SIZE,
+                              .alpha = 1});
+}
+
+static void one_create(one_of_many *o, int form) {
+    o->a_turned = form & 1;
+    o->b_turned = form & 2;
+    o->a = o->a_turned ? matrix_create(TERMS, SIZE, 0, 4) : matrix_create(SIZE, TERMS, 0, 4);
+    o->b = o->b_turned ? matrix_create(SIZE, TERMS, 0, 5) : matrix_create(TERMS, SIZE, 0, 5);
+    one_product(o, o->clean);
+}
+
+static void one_free(one_of_many *o) {
+    free(o->a.x);
+    free(o->b.x);
+}
+
+/* A row of a and a column of b of any size: they are as exact as all others, which are what they were. */
+static void sizes_of_rows(void **state) {
+    (void)state;
+    const double sizes[][2] = {
+        {0x1p-115, 1}, {1, 0x1p-115}, {0x1p-120, 0x1p100}, {0x1p62, 0x1p60}, {0x1p-110, 0x1p-10}};
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 4 * 5; i++) {
+            one_of_many o;
+            one_create(&o, i % 4);
+            const double *size = sizes[i / 4];
+            for (int l = 0; l < TERMS; l++) {
+                *number_of_a(&o, ROW, l) *= (float)size[0];
+                *number_of_b(&o, l, COLUMN) *= (float)size[1];
+            }
+            one_product(&o, o.c);
+            product_case p = {.k = TERMS, .a_transposed = o.a_turned, .b_transposed = o.b_turned, .alpha = 1};
+            for (int at = 0; at < SIZE * SIZE; at++) {
+                int row = at / SIZE, column = at % SIZE;
+                assert_true(element_error(&p, &o.a, &o.b, 0, row, column, o.c[at]) < BOUND);
+                if (row != ROW && column != COLUMN) assert_true(o.c[at] == o.clean[at]);
+            }
+            one_free(&o);
+        }
+}
+
+/* What is not finite reaches its row or column, with the sign that it has there, and nothing else. */
+static void not_finite_in_rows(void **state) {
+    (void)state;
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    FOR_EACH_ISA (kernel)
+        for (int i = 0; i < 4 * 3 * 2 * 2; i++) {
+            one_of_many o;
+            one_create(&o, i % 4);
+            int l = i / 24 ? TERMS - 9 : 0;
+            float x = bad[i / 4 % 3];
+            bool in_a = i / 12 % 2;
+            *(in_a ? number_of_a(&o, ROW, l) : number_of_b(&o, l, COLUMN)) = x;
+            one_product(&o, o.c);
+            for (int at = 0; at < SIZE * SIZE; at++) {
+                int row = at / SIZE, column = at % SIZE;
+                float want = in_a ? x * *number_of_b(&o, l, column) : x * *number_of_a(&o, row, l);
+                if (in_a ? row != ROW : column != COLUMN)
+                    assert_true(o.c[at] == o.clean[at]);
+                else
+                    assert_true(isnan(x) ? isnan(o.c[at]) : o.c[at] == want);
+            }
+            one_free(&o);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_shapes),      cmocka_unit_test(block_edges), cmocka_unit_test(packed_sums),
-        cmocka_unit_test(symmetric_results), cmocka_unit_test(mirrored),    cmocka_unit_test(no_terms),
-        cmocka_unit_test(cut_at_blocks),
+        cmocka_unit_test(small_shapes),  cmocka_unit_test(matrix_tile_edges),  cmocka_unit_test(block_edges),
+        cmocka_unit_test(packed_sums),   cmocka_unit_test(symmetric_results),  cmocka_unit_test(mirrored),
+        cmocka_unit_test(no_terms),      cmocka_unit_test(cut_at_blocks),      cmocka_unit_test(cut_by_room),
+        cmocka_unit_test(sizes_of_rows), cmocka_unit_test(not_finite_in_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
