@@ -166,6 +166,7 @@ typedef struct patch {
     int64_t row, n, limit;        /* as in strip; limit: keys that the first query sees */
     int groups;                   /* of 32 keys that any row sees */
     int strips, room;
+    bool wild; /* whether any of the keys or values is */
 } patch;
 
 /* Whether all references of the rows are 0. */
@@ -294,12 +295,26 @@ static bool add_usual_sums(const amx_state *a, const patch *p) {
 
 /* ---------------------------------------------------------------------------------------------- any others */
 
-/* q.k of a wild row or column, in floats. */
-static float single_product(const sia_softmax *s, const patch *p, int64_t i, int64_t j) {
-    const float *q = s->q + (p->row + i) * SIDE, *k = p->all_k + j / SIDE * SIDE * s->head_dim + j % SIDE;
-    float sum = 0;
-    for (int c = 0; c < s->head_dim; c++) sum += q[c / SIDE * s->q_rows * SIDE + c % SIDE] * k[c * SIDE];
+/* q.k of a row and 16 keys, in floats. */
+static vf wild_products(const sia_softmax *s, const patch *p, int64_t i, int64_t j) {
+    const float *q = s->q + (p->row + i) * SIDE, *k = p->all_k + j * s->head_dim;
+    vf sum = vzero();
+    for (int c = 0; c < s->head_dim; c++)
+        sum = vfma(vdup(q[c / SIDE * s->q_rows * SIDE + c % SIDE]), vload(k + c * SIDE), sum);
     return sum;
+}
+
+/* Logits of the wild queries and keys. Behind the diagonal they are masked later. */
+static void wild_logits(const sia_softmax *s, const amx_state *a, const patch *p) {
+    for (int64_t r = 0; r < p->strips * MR && p->row + r < s->rows; r++)
+        for (int64_t j = 0; j < p->n && j < p->limit + r; j += SIDE) {
+            vi wild = (vload(p->k_wild + j) != vzero()) | (vdup(a->q_wild[p->row + r]) != vzero());
+            if (all_lanes(~wild)) continue;
+            const float *scale = p->scale + j - r, *bias = p->bias + j - r;
+            float *logits = a->logits + r * BK + j;
+            vf x = vfma(vload(scale), wild_products(s, p, r, j), vload(bias));
+            vstore(logits, vselect(wild, x, vload(logits)));
+        }
 }
 
 /* The patch's logits, [2][MR][BK]. */
@@ -310,13 +325,10 @@ static void patch_logits(const sia_softmax *s, const amx_state *a, const patch *
             for (int v = 0; v < 2; v++) {
                 int at = g * PAIR + v * VW;
                 vf product = vload(a->products[p->room] + (g * PAIR + r) * PAIR + v * VW);
-                vstore(a->logits + r * BK + at,
-                       vfma(vload(p->scale + at - r), product, vload(p->bias + at - r)));
+                vf logits = vfma(vload(p->scale + at - r), product, vload(p->bias + at - r));
+                vstore(a->logits + r * BK + at, logits);
             }
-    for (int64_t r = 0; r < p->strips * MR; r++)
-        for (int64_t j = 0; j < p->n && j < p->limit + r; j++)
-            if (a->q_wild[p->row + r] != 0 || p->k_wild[j] != 0)
-                a->logits[r * BK + j] = fmaf(p->scale[j - r], single_product(s, p, r, j), p->bias[j - r]);
+    if (p->wild || a->pair_wild[p->row / PAIR] != 0) wild_logits(s, a, p);
 }
 
 /* Weights of one of the strips from its logits, as in forward.h; and what its reference takes from the output. */
@@ -354,9 +366,11 @@ static void wild_values(const amx_state *a, const patch *p) {
     for (int64_t j = 0; j < p->n; j++) {
         if (p->v_wild[j] == 0) continue;
         for (int64_t r = 0; r < p->strips * MR; r++)
-            for (int64_t c = 0; c < width && j < p->limit + r; c++)
-                a->st.out[(p->row + r) * width + c] +=
-                    a->logits[r * BK + j] * p->all_v[c / SIDE * p->v_apart + j * SIDE + c % SIDE];
+            for (int64_t c = 0; c < width && j < p->limit + r; c += SIDE) {
+                float *out = a->st.out + (p->row + r) * width + c;
+                vf v = vload(p->all_v + c / SIDE * p->v_apart + j * SIDE);
+                vstore(out, vfma(vdup(a->logits[r * BK + j]), v, vload(out)));
+            }
     }
 }
 
@@ -366,7 +380,7 @@ static void any_patch(const sia_softmax *s, const amx_state *a, const patch *p) 
     strip_weights(s, a, p, 0);
     strip_weights(s, a, p, 1);
     PATCH_VALUES(a, p, )
-    wild_values(a, p);
+    if (p->wild) wild_values(a, p);
 }
 
 /* ---------------------------------------------------------------------------------------------- blocks */
@@ -449,7 +463,8 @@ INLINE patch patch_of(const sia_softmax *s, const sia_keys *block, const amx_blo
                .row = row,
                .n = block->count,
                .limit = t + 1,
-               .strips = row + MR < s->rows ? 2 : 1};
+               .strips = row + MR < s->rows ? 2 : 1,
+               .wild = *b->wild != 0};
     int64_t sees = p.limit + p.strips * MR - 1;
     if (sees > p.n) sees = p.n;
     p.groups = sees <= 0 ? 0 : (int)((sees + PAIR - 1) / PAIR);
@@ -467,7 +482,7 @@ static void softmax_block(const sia_softmax *s, const amx_state *a, const sia_ke
         *p = patch_of(s, block, &b, a, row);
         if (p->groups == 0) continue;
         p->room = usual % 2;
-        if (s->statistics || *b.wild != 0 || a->pair_wild[row / PAIR] != 0 || !is_unmoved(a, p))
+        if (s->statistics || p->wild || a->pair_wild[row / PAIR] != 0 || !is_unmoved(a, p))
             any_patch(s, a, p);
         else
             usual++;
