@@ -283,13 +283,27 @@ NOINLINE bool near_pair(const strip_pair *p) {
     return true;
 }
 
-/* q.k of a wild row or column, in floats. */
-static float single_product(const strip_pair *p, int64_t i, int64_t j) {
-    const float *q = p->s->q + (p->row + i) * SIDE, *k = p->k + j / SIDE * SIDE * p->s->head_dim + j % SIDE;
-    float sum = 0;
+/* q.k of a row and 16 keys, in floats. */
+static vf wild_products(const strip_pair *p, int64_t i, int64_t j) {
+    const float *q = p->s->q + (p->row + i) * SIDE, *k = p->k + j * p->s->head_dim;
+    vf sum = vzero();
     for (int c = 0; c < p->s->head_dim; c++)
-        sum += q[c / SIDE * p->s->q_rows * SIDE + c % SIDE] * k[c * SIDE];
+        sum = vfma(vdup(q[c / SIDE * p->s->q_rows * SIDE + c % SIDE]), vload(k + c * SIDE), sum);
     return sum;
+}
+
+/* Logits of the wild queries and keys. Behind the diagonal they are masked later. */
+static void wild_logits(const strip_pair *p) {
+    const amx_state *a = p->a;
+    for (int64_t r = 0; r < p->strips * MR && p->row + r < p->s->rows; r++)
+        for (int64_t j = 0; j < p->n && j < p->limit + r; j += SIDE) {
+            vi wild = (vload(a->k_wild + j) != vzero()) | (vdup(a->q_wild[p->row + r]) != vzero());
+            if (all_lanes(~wild)) continue;
+            const float *scale = p->scale + j - r, *bias = p->bias + j - r;
+            float *logits = a->logits + r * BK + j;
+            vf x = vfma(vload(scale), wild_products(p, r, j), vload(bias));
+            vstore(logits, vselect(wild, x, vload(logits)));
+        }
 }
 
 /* The block's logits, [2][MR][BK]. */
@@ -304,10 +318,7 @@ static void pair_logits(const strip_pair *p, bool wild) {
             vstore(a->logits + r * BK + g * PAIR + VW, y);
         }
     }
-    for (int64_t r = 0; wild && r < p->strips * MR; r++)
-        for (int64_t j = 0; j < p->n && j < p->limit + r; j++)
-            if (a->q_wild[p->row + r] || a->k_wild[j])
-                a->logits[r * BK + j] = fmaf(p->scale[j - r], single_product(p, r, j), p->bias[j - r]);
+    if (wild) wild_logits(p);
 }
 
 /* Weights of one of the strips from its logits, any of them, as in forward.h; and what its reference takes from the
@@ -348,9 +359,11 @@ static void wild_values(const strip_pair *p) {
     for (int64_t j = 0; j < p->n; j++) {
         if (!a->v_wild[j]) continue;
         for (int64_t r = 0; r < p->strips * MR; r++)
-            for (int64_t c = 0; c < width && j < p->limit + r; c++)
-                a->st.out[(p->row + r) * width + c] +=
-                    a->logits[r * BK + j] * p->v[c / SIDE * p->v_apart + j * SIDE + c % SIDE];
+            for (int64_t c = 0; c < width && j < p->limit + r; c += SIDE) {
+                float *out = a->st.out + (p->row + r) * width + c;
+                vf v = vload(p->v + c / SIDE * p->v_apart + j * SIDE);
+                vstore(out, vfma(vdup(a->logits[r * BK + j]), v, vload(out)));
+            }
     }
 }
 
