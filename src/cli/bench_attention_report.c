@@ -341,6 +341,10 @@ void bench_print_warnings(const bench *b) {
             "sia bench attention: other processes took %.0f%% of the processor meanwhile: the figures are "
             "theirs too\n",
             100 * (1 - b->busy / b->wall));
+    if (strcmp(sia_isa(), "amx") == 0)
+        fprintf(stderr, "sia bench attention: with AMX the passes go through tiles; the FMA peak is that of "
+                        "vectors, and no "
+                        "bound for them\n");
     warn_of_sharing(b);
     warn_of_threads(b);
 }
