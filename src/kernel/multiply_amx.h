@@ -144,6 +144,7 @@ INLINE void split_end(split_to_do *s) {
 /* Sums of a strip and a panel, of which some are of wild rows or columns: these in floats. */
 NOINLINE void wild_sums(const tiled_product *t, int64_t i, int64_t j, vi tame, float *sums) {
     const sia_multiply *p = t->p;
+    const vi nothing = {0};
     float floats[SIDE * SIDE];
     int64_t row = t->row + i;
     multiply(&(sia_multiply){.m = lesser(t->rows - i, SIDE),
@@ -159,7 +160,7 @@ NOINLINE void wild_sums(const tiled_product *t, int64_t i, int64_t j, vi tame, f
                              .c_stride = SIDE,
                              .alpha = 1});
     for (int64_t r = 0; r < SIDE && i + r < t->rows; r++) {
-        vi from_tiles = t->wild[i + r] ? (vi){0} : tame;
+        vi from_tiles = t->wild[i + r] ? nothing : tame;
         vstore(sums + r * PAIR, vselect(from_tiles, vload(sums + r * PAIR), vload(floats + r * SIDE)));
     }
 }

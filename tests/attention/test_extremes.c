@@ -129,7 +129,7 @@ enum { N = 150, MOST_DIM = 64 };
 static problem extreme_problem(const extreme *e, int d) {
     problem p = problem_create("nope", (shape){1, 1, d, {.q_len = N, .k_len = N}}, NULL, 71, 1);
     for (int64_t i = 0; i < N * d; i++) {
-        p.q.f[i] = i % d ? 0 : e->q * (float)sqrt(d / 16);
+        p.q.f[i] = i % d ? 0 : e->q * (float)sqrt(d / 16.0);
         p.k.f[i] = i % d ? 0 : i / d % 7 == 3 ? e->high : e->k;
         p.v.f[i] *= e->v;
     }
@@ -217,7 +217,7 @@ static void sizes_statistics(void **state) {
             const int d = test_dim(kernel, 16);
             problem p = problem_create("nope", (shape){1, 1, d, {.q_len = LONG, .k_len = LONG}}, NULL, 72, 1);
             for (int64_t j = 0; j < LONG * d; j++) {
-                p.q.f[j] = j % d ? 0 : size[i] * (float)sqrt(d / 16);
+                p.q.f[j] = j % d ? 0 : size[i] * (float)sqrt(d / 16.0);
                 p.k.f[j] = j % d ? 0 : (j / d < 300 ? -size[i] : size[i]); /* the second half takes all */
             }
             sia_forward io = {.q = p.q.f,

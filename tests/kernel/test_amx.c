@@ -45,9 +45,8 @@ enum { NUMBERS = SIDE * DEPTH, SUMS = SIDE * SIDE };
 typedef struct numbers {
     const char *name;
     int least, most;
-    int others; /* one of so many is, if any: */
-    const uint16_t *other;
-    int count;
+    const uint16_t *other; /* one of `others` is one of `count` of these */
+    int count, others;
 } numbers;
 
 static const uint16_t zeros[] = {0, 0x8000}, tiny[] = {0, 0x8000, 1, 0x8001, 0x7f, 0x40, 0x80, 0x8080},
@@ -56,22 +55,22 @@ static const uint16_t zeros[] = {0, 0x8000}, tiny[] = {0, 0x8000, 1, 0x8001, 0x7
 #define OTHERS(x) x, sizeof(x) / sizeof *(x)
 
 static const numbers kinds[] = {
-    {"near 1", -3, 3, 5, OTHERS(zeros)},
-    {"products that underflow", -70, -56, 9, OTHERS(zeros)},
-    {"sums that underflow", -66, -62, 3, OTHERS(zeros)},
-    {"subnormal numbers", -126, 30, 2, OTHERS(tiny)},
-    {"products of large and subnormal numbers", 100, 127, 2, OTHERS(tiny)},
-    {"many exponents", -126, 127, 50, OTHERS(zeros)},
-    {"products that overflow", 55, 66, 9, OTHERS(zeros)},
-    {"infinities", -20, 20, 40, OTHERS(huge)},
-    {"no numbers", -20, 20, 40, OTHERS(none)},
+    {"near 1", -3, 3, OTHERS(zeros), 5},
+    {"products that underflow", -70, -56, OTHERS(zeros), 9},
+    {"sums that underflow", -66, -62, OTHERS(zeros), 3},
+    {"subnormal numbers", -126, 30, OTHERS(tiny), 2},
+    {"products of large and subnormal numbers", 100, 127, OTHERS(tiny), 2},
+    {"many exponents", -126, 127, OTHERS(zeros), 50},
+    {"products that overflow", 55, 66, OTHERS(zeros), 9},
+    {"infinities", -20, 20, OTHERS(huge), 40},
+    {"no numbers", -20, 20, OTHERS(none), 40},
 };
 
 static float random_number(uint64_t seed, uint64_t i, const numbers *n, uint32_t mask) {
     uint64_t r = sia_random_below(seed, 3 * i, UINT64_C(1) << 32);
-    uint64_t exponent =
-        127 + (uint64_t)n->least + sia_random_below(seed, 3 * i + 1, (uint64_t)(n->most - n->least + 1));
-    uint64_t other = sia_random_below(seed, 3 * i + 2, (uint64_t)(n->others * n->count));
+    uint64_t exponent = 127 + (uint64_t)n->least +
+                        sia_random_below(seed, 3 * i + 1, (uint64_t)n->most - (uint64_t)n->least + 1);
+    uint64_t other = sia_random_below(seed, 3 * i + 2, (uint64_t)n->others * (uint64_t)n->count);
     if (other < (uint64_t)n->count) return float_of((uint32_t)n->other[other] << 16);
     return float_of((uint32_t)((r & 0x807fffff & mask) | exponent << 23));
 }
@@ -131,11 +130,11 @@ static void parts_are_exact(void **state) {
     float triple[TRIPLE];
     for (int exponent = -100; exponent <= 60; exponent++)
         for (uint64_t round = 0; round < ROUNDS; round++) {
-            const numbers of_size = {"", exponent, exponent, 20, OTHERS(zeros)};
+            const numbers of_size = {"", exponent, exponent, OTHERS(zeros), 20};
             float x[2][VW];
             for (uint64_t i = 0; i < 2 * VW; i++)
                 x[i / VW][i % VW] =
-                    random_number(sia_random_stream(600, (uint64_t)(exponent + 100)), round * 2 * VW + i,
+                    random_number(sia_random_stream(600, (uint64_t)exponent + 100), round * 2 * VW + i,
                                   &of_size, round ? UINT32_MAX : 0xff800000);
             int row = (int)round % SIDE;
             split(vload(x[0]), vload(x[1]), triple, row);
@@ -218,18 +217,18 @@ static void rows_are_looked_at_whole(void **state) {
 /* The largest error of a product of 32 rows, relative to the lengths of row and column. */
 static double product_error(product_test *product, const char *who, int steps, int columns, int exponents) {
     int depth = steps * DEPTH;
-    const numbers of_size = {"", -exponents, exponents, 30, OTHERS(zeros)};
+    const numbers of_size = {"", -exponents, exponents, OTHERS(zeros), 30};
     float *a = malloc((size_t)(2 * SIDE * depth) * sizeof *a),
           *b = malloc((size_t)(depth * columns) * sizeof *b);
     float c[2 * SIDE * 2 * SIDE];
     assert_true(a && b);
-    for (uint64_t i = 0; i < (uint64_t)(2 * SIDE * depth); i++)
+    for (uint64_t i = 0; i < 2 * (uint64_t)SIDE * (uint64_t)depth; i++)
         a[i] = random_number(701, i, &of_size, UINT32_MAX);
-    for (uint64_t i = 0; i < (uint64_t)(depth * columns); i++)
+    for (uint64_t i = 0; i < (uint64_t)depth * (uint64_t)columns; i++)
         b[i] = random_number(702, i, &of_size, UINT32_MAX);
     for (int i = 0; i < 2 * SIDE * columns; i++) c[i] = (float)(i % 7); /* is added to */
     product(a, b, steps, columns, c);
-    double worst = 0;
+    double worst = 0x1p-60; /* not 0, whose log is printed */
     for (int i = 0; i < 2 * SIDE; i++)
         for (int j = 0; j < columns; j++) {
             double sum = (i * columns + j) % 7, left = 0, right = 0;
