@@ -27,6 +27,11 @@ enum { SIDE = 16, DEPTH = 32, TILE_BYTES = 1024, TRIPLE = 3 * TILE_BYTES / 4 };
 
 typedef uint32_t vu __attribute__((vector_size(VW * 4)));
 
+/* Compilers differ in the name. */
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)
+#    define REAL_TILES
+#endif
+
 /* ---------------------------------------------------------------------------------------------- tiles */
 
 /* tiles_begin(), tiles_end()           around all that uses tiles
@@ -34,7 +39,7 @@ typedef uint32_t vu __attribute__((vector_size(VW * 4)));
  * TILE_LOAD(i, p, offset, stride)      from 16 rows of 64 bytes, `stride` bytes apart, the first at p + offset; a constant
  * TILE_STORE(i, p, offset, stride)
  * TILE_PRODUCT(c, a, b)                c += a b */
-#if defined(__AMX_BF16__)
+#ifdef REAL_TILES
 /* Assembly, because the compilers' own words do not say which memory they read and write. */
 #    define TILE_TEXT(x) #    x
 #    define TILE_ZERO(i) __asm__ volatile("tilezero %%tmm" TILE_TEXT(i)::)

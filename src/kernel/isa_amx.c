@@ -32,3 +32,6 @@ static bool supported(void) {
 }
 
 #include "kernel/body.h"
+#ifndef REAL_TILES
+#    error "amx.h does not know this compiler's name for AMX"
+#endif

@@ -6,7 +6,7 @@
 #define VW 16
 #include "kernel/amx.h"
 
-#if defined(__AMX_BF16__)
+#ifdef REAL_TILES
 #    define NAMED(name) name
 #else
 #    define NAMED(name) name##_emulated
