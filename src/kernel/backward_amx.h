@@ -6,10 +6,10 @@
  *     s = q k^T, dp = dO v^T     32 queries x 32 keys at a time, from tiles to memory
  *     p, ds                      32 x 32, from memory to triples; meanwhile the tiles compute the next s and dp
  *     dq  += ds k                ds as rows
- *     dv' += dO' p               turned by 90 degrees, [d][keys]: p and ds as columns, which are two rows of them side by
- *     dk' += q' ds               side, while p' and ds' would have to be turned for every pair of blocks
+ *     dv' += dO' p               turned by 90 degrees, [d][keys]: p and ds as columns, which are two rows of them in
+ *     dk' += q' ds               turns, while p' and ds' would have to be turned for every pair of blocks
  *
- * k and v become triples once for all blocks of queries, which a call of gradient_begin begins; gradient_end turns dk' and
+ * k and v become triples once for all blocks of queries, by gradient_begin; gradient_end turns dk' and
  * dv' back. A pair of blocks with a wild row goes through backward.h. */
 #ifndef SIA_KERNEL_BACKWARD_AMX_H
 #define SIA_KERNEL_BACKWARD_AMX_H
