@@ -11,6 +11,7 @@ typedef enum sia_processor {
     SIA_PROCESSOR_PLAIN = 1, /* AMD's Zen 4 among them */
     SIA_PROCESSOR_INTEL,
     SIA_PROCESSOR_ZEN_3,
+    SIA_PROCESSOR_ZEN_5,
 } sia_processor;
 
 /* Found once. */

@@ -131,7 +131,7 @@ static void blocks_side_by_side(void **state) {
     const shape own = {1, 1, 24, {.q_len = 1100, .k_len = 1100}},
                 shared = {2, 1, 24, {.q_len = 1100, .k_len = 1100}},
                 two_groups_of_four = {1, 1, 24, {.q_len = 2100, .k_len = 2100}};
-    for (sia_processor processor = SIA_PROCESSOR_PLAIN; processor <= SIA_PROCESSOR_ZEN_3; processor++) {
+    for (sia_processor processor = SIA_PROCESSOR_PLAIN; processor <= SIA_PROCESSOR_ZEN_5; processor++) {
         sia_processor_set(processor);
         FOR_EACH_ISA (kernel) {
             for (int64_t step = 1; step <= 4; step++) check(kernel, "si+prope", own, step);
@@ -145,7 +145,7 @@ static void blocks_side_by_side(void **state) {
 /* What decoding has functions for: blocks and rows that meet in no more than four slots. */
 static void readings(void **state) {
     (void)state;
-    for (sia_processor processor = SIA_PROCESSOR_PLAIN; processor <= SIA_PROCESSOR_ZEN_3; processor++) {
+    for (sia_processor processor = SIA_PROCESSOR_PLAIN; processor <= SIA_PROCESSOR_ZEN_5; processor++) {
         sia_processor_set(processor);
         for (int type = 0; type < 3; type++)
             for (int rows = 1; rows <= SIA_DECODE_ROWS; rows++) {
@@ -157,7 +157,7 @@ static void readings(void **state) {
             }
     }
     sia_processor_set(0);
-    assert_in_range(sia_processor_get(), SIA_PROCESSOR_PLAIN, SIA_PROCESSOR_ZEN_3);
+    assert_in_range(sia_processor_get(), SIA_PROCESSOR_PLAIN, SIA_PROCESSOR_ZEN_5);
 }
 
 /* Keys and values that f16 and i8 hold exactly: then no rounding excuses a difference. */
