@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------------ the object
- */
+/* ---------------------------------------------------------------------------------------------- the object */
 
 /* m_0 is near -beta / alpha, and its table holds floats. */
 static sia_status check_beta(const sia_attention *a, sia_error *err) {

@@ -16,8 +16,8 @@ struct sia_attention {
     char name[SIA_SCHEME_NAME];
     sia_attention_config config;
     const sia_kernel *kernel;
-    _Atomic(sia_tables *)
-        tables; /* the longest; shorter ones live on behind it, other threads may still read them */
+    /* The longest; shorter ones live on behind it, other threads may still read them. */
+    _Atomic(sia_tables *) tables;
 };
 
 /* Tables that cover positions and distances below length. */

@@ -285,8 +285,7 @@ static void task(void *context, sia_task_group *state, int64_t group, int64_t nu
         finish_queries(b, p, number - b->k_blocks);
 }
 
-/* ------------------------------------------------------------------------------------------------ the call
- */
+/* ---------------------------------------------------------------------------------------------- the call */
 
 sia_status sia_backward_check(const sia_attention *a, sia_backward *io, sia_error *err) {
     const sia_attention_config *c = &a->config;

@@ -167,8 +167,7 @@ sia_status sia_cache_append(sia_cache *c, int64_t n, const float *k, const float
     return SIA_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------ attending
- */
+/* ---------------------------------------------------------------------------------------------- attending */
 
 typedef struct attend {
     const sia_cache *c;

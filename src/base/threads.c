@@ -219,7 +219,9 @@ static void work_on_group(const groups *g, int64_t number, int worker) {
  * before is done. */
 static void begin_group(const groups *g, int64_t number, int worker) {
     int64_t room = NO_ROOM;
-    if (atomic_compare_exchange_strong(&g->state[number].room, &room,
+    /* Asked before it is tried: a try takes the line of the cache from those who are at the group. */
+    if (atomic_load_explicit(&g->state[number].room, memory_order_relaxed) == NO_ROOM &&
+        atomic_compare_exchange_strong(&g->state[number].room, &room,
                                        g->threads < g->count ? worker : number))
         work_on_group(g, number, worker);
 }
@@ -244,7 +246,8 @@ void sia_parallel_groups(int threads, int64_t count, int64_t tasks, sia_task_gro
         atomic_init(&state[i].room, NO_ROOM);
         atomic_init(&state[i].ready, 0);
     }
-    sia_parallel(threads, threads, groups_worker, &g);
+    int64_t most = count * tasks; /* no helper is woken for nothing */
+    sia_parallel(threads, most < threads ? most : threads, groups_worker, &g);
 }
 
 /* So that the library can be unloaded, and leak checkers find nothing. */

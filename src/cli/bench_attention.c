@@ -2,11 +2,10 @@
  *
  * Measures attention: each cell once a round, between two measurements of the roofs that it is compared with.
  *
- *     ... FMA | forward nope | FMA | forward si+nope | FMA | ...       the roof after a sample is the one
- * before
- *     ... FMA read | decode f32 | FMA read | decode f16 | FMA read     the next, when the threads are the
- * same
+ *     ... FMA | forward nope | FMA | forward si+nope | FMA | ...
+ *     ... FMA read | decode f32 | FMA read | decode f16 | FMA read | ...
  *
+ * The roof after a sample is the one before the next, when the threads are the same.
  * Every other round runs backwards: what comes second in one is first in the next.
  *
  * Operations of a causal pass over N positions: the two products of the forward pass, each 2 d for each of

@@ -64,8 +64,8 @@ typedef struct bench {
     float *logn, *d_logn;
     void *work;
     size_t work_bytes;
-    double wall,
-        busy; /* seconds of the samples on one thread, and what of them the processor worked for us */
+    double wall;              /* seconds of the samples on one thread */
+    double busy;              /* what of them the processor worked for us */
     double most_instructions; /* of all cells and rounds: what cores take that are ours */
     void *results;            /* out and lse of every problem */
     size_t result_bytes;

@@ -305,8 +305,7 @@ static void warn_of_sharing(const bench *b) {
                 100.0 * shared / samples);
 }
 
-/* Threads that do not add up have no cores of their own: others are at work, or cores are two halves of one.
- */
+/* Threads that do not add up have no cores of their own: others are at work, or two share one. */
 static void warn_of_threads(const bench *b) {
     const bench_cell *single = NULL;
     for (int i = 0; i < b->cell_count; i++)

@@ -236,8 +236,7 @@ static int parse(cli_args *args, int argc, char **argv) {
     return CLI_DONE;
 }
 
-/* The number of words of argv that the command's name takes ("bench attention": 2), 0 if it is another one.
- */
+/* The number of words of argv that the command's name takes ("bench attention": 2), 0 for another name. */
 static int matches(const cli_command *command, int argc, char **argv) {
     const char *space = strchr(command->name, ' ');
     if (!space) return argc >= 1 && strcmp(argv[0], command->name) == 0 ? 1 : 0;

@@ -31,8 +31,6 @@ static size_t gradient_floats(int head_dim) {
 static void gradient_begin(const sia_gradient *g) { (void)g; }
 static void gradient_end(const sia_gradient *g) { (void)g; }
 
-INLINE int64_t padded_dim(const sia_gradient *g) { return (g->head_dim + NR - 1) / NR * NR; }
-
 /* A vector of row r of a strip of MR queries, from its sums: exponents of the weights; from dp and the weights, ds. */
 INLINE void exponents_row(vf sum, int r, const float *scale, const float *bias, float lse, float *p) {
     vf l = vfma(vload(scale - r), sum, vload(bias - r));
@@ -115,7 +113,8 @@ INLINE void query_row(const tile *sum, int r, bool first, float *out) {
 /* MR queries of dq. */
 NOINLINE void query_strip(const sia_gradient *g, int64_t row, bool first) {
     const float *ds = g->weights + (GQ + row) * GK, *k = g->k;
-    int64_t limit = g->offset + row + 1, k_rows = g->k_rows, k_panel = g->k_panel, width = padded_dim(g);
+    int64_t limit = g->offset + row + 1, k_rows = g->k_rows, k_panel = g->k_panel,
+            width = width_of(g->head_dim);
     float *out = g->d_q + row * width;
     tile sum;
     if (limit < 1) { /* row 0 sees nothing */
@@ -156,7 +155,7 @@ static void gradient_q(const sia_gradient *g, bool first) {
 
 /* All keys of dv or dk. */
 INLINE void key_strips(const sia_gradient *g, const float *a, const float *b, float *out) {
-    int64_t width = padded_dim(g);
+    int64_t width = width_of(g->head_dim);
     for (int64_t key = 0; key < g->k_rows; key += MR) {
         int64_t first = key - g->offset; /* the first query that sees this key */
         if (first >= g->q_rows) break;

@@ -27,8 +27,8 @@ typedef struct amx_gradient {
     float *k_t, *v_t;      /* [GK/16][steps] triples of columns */
     float *k;              /* [GK/32][panels] triples of columns */
     float *q, *d_out;      /* [GQ/16][steps] triples of rows */
-    float *q_t,
-        *d_out_t; /* [2 steps][GQ/32] triples of rows: 16 numbers of the head dimension of 32 queries */
+    float *q_t; /* [2 steps][GQ/32] triples of rows: 16 numbers of the head dimension of 32 queries */
+    float *d_out_t;
     float *p, *ds_columns; /* [GQ/32][GK/16] triples of columns */
     float *ds_rows;        /* [GQ/16][GK/32] triples of rows */
     float *s, *dp;         /* [2][32][32] tiles on their way to a vector */

@@ -35,7 +35,6 @@ const sia_kernel JOIN(sia_kernel_, ISA) = {
     .name = TEXT(ISA),
     .supported = supported,
     .panel = NR,
-    .lanes = VW,
     .tile = MR,
     .pack_columns = pack_columns,
     .pack_keys = pack_keys,

@@ -28,7 +28,6 @@
 
 enum { CB = SIA_CACHE_BLOCK };
 
-INLINE int64_t width_of(int d) { return (d + NR - 1) / NR * NR; }
 INLINE int64_t type_bytes(sia_type type) { return type == SIA_F32 ? 4 : type == SIA_F16 ? 2 : 1; }
 
 INLINE int64_t key_panel_bytes(sia_type type, int d) {
@@ -58,8 +57,7 @@ static size_t cache_block_bytes(sia_type type, int d) {
     return (size_t)(values_offset(type, d) + CB * width_of(d) * type_bytes(type));
 }
 
-/* ------------------------------------------------------------------------------------------------ half
- * floats */
+/* --------------------------------------------------------------------------------------------- half floats */
 
 /* Rounded to nearest even; what is too large becomes the largest, for an infinity in a cache would spoil
  * every later query. NaN stays, and an infinity that was given becomes one: it must not pass for a number. */
@@ -87,8 +85,7 @@ INLINE vf vload_half(const uint16_t *p) {
     return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 #else
     /* Exponent and mantissa one step further left, then the exponent's bias corrected by a product, which is
-     * exact and also right for numbers below the normal ones. NaN has the highest exponent and must keep it.
-     */
+     * exact and right for numbers below the normal ones, too. NaN has the highest exponent and must keep it. */
     typedef uint32_t vu __attribute__((vector_size(VW * 4)));
     vu h = {0};
     for (int i = 0; i < VW; i++) h[i] = p[i];
@@ -140,8 +137,7 @@ static void cache_write(sia_type type, int d, void *block, int row, const float 
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ read and
- * attend */
+/* ----------------------------------------------------------------------------------------- read and attend */
 
 /* Vector v of row i of a panel (k: of d, v: of a key). */
 INLINE vf load_row(sia_type type, const void *panel, int64_t i, int v) {

@@ -19,6 +19,7 @@
 #ifndef SIA_KERNEL_FORWARD_H
 #define SIA_KERNEL_FORWARD_H
 
+#include "base/memory.h"
 #include "kernel/pack.h"
 
 enum { BQ = SIA_BLOCK_Q, BK = SIA_BLOCK_K };
@@ -28,7 +29,7 @@ _Static_assert(BQ % MR == 0 && BK % NR == 0, "blocks are whole tiles");
 typedef struct state {
     float *logits;    /* [MR][BK], of the strip at hand; weights once exponentiated */
     float *reference; /* [BQ] m */
-    float *unmoved;   /* [BQ] whether it is still 0 */
+    float *unmoved;   /* [BQ] 1 as long as the reference is 0, then 0 */
     float *sum;       /* [BQ][VW] z */
     float *out;       /* [BQ][width] o; not set before the strip's first block of keys */
     float *begun;     /* [BQ/MR] whether the strip has had its first block */
@@ -39,19 +40,31 @@ typedef struct state {
     int64_t width;    /* head_dim in whole panels */
 } state;
 
+/* Counts bytes where there is no memory yet, as in sia_carve. */
+INLINE size_t state_places(state *st, int head_dim, float *memory) {
+    sia_carve c = {(char *)memory, 0};
+    st->width = width_of(head_dim);
+    st->logits = sia_carve_floats(&c, MR * BK);
+    st->sum = sia_carve_floats(&c, BQ * VW);
+    st->out = sia_carve_floats(&c, BQ * st->width);
+    st->reference = sia_carve_floats(&c, BQ);
+    st->unmoved = sia_carve_floats(&c, BQ);
+    st->begun = sia_carve_floats(&c, BQ / MR);
+    st->near = sia_carve_floats(&c, BQ / MR);
+    st->largest = sia_carve_floats(&c, BQ);
+    st->moment = sia_carve_floats(&c, BQ);
+    st->mass = sia_carve_floats(&c, BQ * SIA_DECADES);
+    return c.used;
+}
+
+static size_t softmax_floats(int head_dim) {
+    state st;
+    return state_places(&st, head_dim, NULL) / sizeof(float);
+}
+
 INLINE state state_of(const sia_softmax *s) {
     state st;
-    st.width = (s->head_dim + NR - 1) / NR * NR;
-    st.logits = s->scratch;
-    st.sum = st.logits + MR * BK;
-    st.out = st.sum + BQ * VW;
-    st.reference = st.out + BQ * st.width;
-    st.unmoved = st.reference + BQ;
-    st.begun = st.unmoved + BQ;
-    st.near = st.begun + BQ / MR;
-    st.largest = st.near + BQ / MR;
-    st.moment = st.largest + BQ;
-    st.mass = st.moment + BQ;
+    (void)state_places(&st, s->head_dim, s->scratch);
     return st;
 }
 
@@ -62,11 +75,6 @@ static size_t block_floats(int head_dim) {
 }
 static void ready_block(int head_dim, const sia_keys *keys, float *out) {
     (void)head_dim, (void)keys, (void)out;
-}
-
-static size_t softmax_floats(int head_dim) {
-    size_t width = ((size_t)head_dim + NR - 1) / NR * NR;
-    return MR * BK + BQ * VW + BQ * width + 4 * BQ + 2 * (BQ / MR) + (size_t)BQ * SIA_DECADES;
 }
 
 static float largest_magnitude(const float *x, int64_t n) {

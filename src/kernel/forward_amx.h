@@ -14,7 +14,6 @@
 #ifndef SIA_KERNEL_FORWARD_AMX_H
 #define SIA_KERNEL_FORWARD_AMX_H
 
-#include "base/memory.h"
 #include "kernel/amx.h"
 #include "kernel/forward.h"
 
@@ -88,16 +87,14 @@ INLINE size_t amx_places(amx_state *a, int head_dim, float *memory) {
     return c.used;
 }
 
-static size_t state_floats(int head_dim) { return (softmax_floats(head_dim) + SIDE - 1) / SIDE * SIDE; }
-
 static size_t amx_softmax_floats(int head_dim) {
     amx_state a;
-    return state_floats(head_dim) + amx_places(&a, head_dim, NULL) / sizeof(float);
+    return softmax_floats(head_dim) + amx_places(&a, head_dim, NULL) / sizeof(float);
 }
 
 INLINE amx_state amx_state_of(const sia_softmax *s) {
     amx_state a = {.st = state_of(s)};
-    (void)amx_places(&a, s->head_dim, s->scratch + state_floats(s->head_dim));
+    (void)amx_places(&a, s->head_dim, s->scratch + softmax_floats(s->head_dim));
     return a;
 }
 

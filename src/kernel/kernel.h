@@ -31,7 +31,8 @@ enum {
 
 /* ---------------------------------------------------------------------------------------------- packing */
 
-/* Rows of q or k on their way to the kernels: turned by the rotary slot, times a factor. */
+/* Rows of q, k, v or dO on their way to the kernels: turned by the rotary slot, times a factor. For gradients on their
+ * way back (sia_kernel.unpack) it says where they go; x and factor are not read. */
 typedef struct sia_rows {
     const float *x; /* row i at x + i * stride */
     int64_t stride;
@@ -96,8 +97,7 @@ typedef struct sia_decode {
     const float *q;            /* [rows][head_dim], turned and scaled */
     const float *const *scale; /* [rows] tables at t = 0 */
     const float *const *bias;
-    const int64_t
-        *limit; /* [rows] keys from the first one of the stretch that the row sees; may be below 1 */
+    const int64_t *limit; /* [rows] keys of the stretch up to the last that the row sees; may be below 1 */
     const void *const *block; /* the blocks of the stretch, this head's part of each */
     int64_t count;            /* keys in the stretch */
     float *max, *sum;         /* [rows] */
@@ -114,7 +114,7 @@ typedef struct sia_multiply {
     const float *a;   /* [m][k], a_stride floats a row; or strips */
     int64_t a_stride; /* not used for strips */
     bool strips;
-    bool cut; /* into as many rows as there was room for: no bit depends on m, as with strips */
+    bool cut; /* a is a part of more rows, cut where room ended: no bit may depend on m, as with strips */
     const float *b;
     float *c;
     int64_t c_stride;
@@ -138,16 +138,14 @@ typedef struct sia_kernel {
     const char *name;
     bool (*supported)(void);
     int panel; /* NR */
-    int lanes; /* VW */
     int tile;  /* MR */
 
-    /* out: column panels, `panel_rows` rows from one to the next; rows x.rows to fill_rows - 1 are set to 0.
-     */
+    /* out: column panels, `panel_rows` rows from one to the next; rows x.rows to fill_rows - 1 are 0. */
     void (*pack_columns)(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows);
     /* out: key panels. Returns the largest sum of squares of a row, which is NaN or infinite if any is. */
     float (*pack_keys)(const sia_rows *x, float *out);
-    /* The way back for gradients: out[i] = unturned(x[i]) * factor[i] * constant, x dense rows of `width`. */
-    void (*unpack)(const sia_rows *out_shape, const float *x, int64_t width, float constant, float *out);
+    /* The way back for gradients: out[i] = unturned(x[i]) * constant, x dense rows of `width`. */
+    void (*unpack)(const sia_rows *to, const float *x, int64_t width, float constant, float *out);
 
     /* One row: out = x turned, times factor. */
     void (*turn)(const sia_tables *tables, int d, int64_t position, float factor, const float *x, float *out);
@@ -221,8 +219,7 @@ const sia_kernel *sia_kernel_get(void);
 /* SIA_ARGUMENT when SIA_ISA names a set that is not known or that the processor lacks. */
 sia_status sia_kernel_check(sia_error *err);
 
-/* For the tests: makes sia_kernel_get return this one (NULL: choose again). Not while other threads compute.
- */
+/* For the tests: makes sia_kernel_get return this one (NULL: choose again), while no other thread computes. */
 void sia_kernel_set(const sia_kernel *kernel);
 
 /* d rounded up to whole panels. */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------------
- * definitions */
+/* --------------------------------------------------------------------------------------------- definitions */
 
 /* Angular frequency of pair i, by the formulas of the paper's section on baselines. */
 static double frequency(const oracle *o, int i) {
@@ -81,8 +80,9 @@ static void turn(const oracle *o, int64_t position, double sign, const double *x
 /* ------------------------------------------------------------------------------------------------ one row */
 
 typedef struct row {
-    int64_t query, key, keys,
-        out; /* where its q, first k, number of keys it sees, place in [batch, q_len, heads] */
+    int64_t query, key; /* where its q and the first k are */
+    int64_t keys;       /* that it sees */
+    int64_t out;        /* its place in [batch, q_len, heads] */
     int head;
     int64_t position;
     double *turned; /* q after rotary, before the row factor */
@@ -175,8 +175,7 @@ static void forward_row(const oracle *o, row *r) {
 
 void oracle_forward(const oracle *o) { each_row(o, forward_row); }
 
-/* ------------------------------------------------------------------------------------------------ backward
- */
+/* ---------------------------------------------------------------------------------------------- backward */
 
 /* With p the weights and dp = dO . v:  dL = p (dp - sum p dp),  then the chain rule through L = scale * row *
  * S + bias. */

@@ -72,6 +72,9 @@ INLINE void turn_row(const sia_tables *t, int d, int64_t position, float by, flo
     }
 }
 
+/* A head dimension in whole panels. */
+INLINE int64_t width_of(int d) { return (d + NR - 1) / NR * NR; }
+
 /* out = x times factor. */
 INLINE void scale_row(int d, float factor, const float *x, float *out) {
     const float *whole = x + d / NR * NR;
@@ -178,11 +181,10 @@ static void unpack(const sia_rows *shape, const float *x, int64_t width, float c
         const float *row = x + i * width;
         float *to = out + i * shape->stride;
         prefetch_row(out, shape->stride, i + ROWS_AHEAD, shape->rows, d);
-        float factor = constant * (shape->factor ? shape->factor[i] : 1);
         if (shape->turn && shape->turn->turning)
-            turn_row(shape->turn, d, shape->position + i, -1, factor, row, to);
+            turn_row(shape->turn, d, shape->position + i, -1, constant, row, to);
         else
-            scale_row(d, factor, row, to);
+            scale_row(d, constant, row, to);
     }
 }
 

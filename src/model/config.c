@@ -45,8 +45,7 @@ sia_status sia_model_preset(const char *name, sia_model_config *config, sia_erro
                     name);
 }
 
-/* ------------------------------------------------------------------------------------------------ the fields
- */
+/* ---------------------------------------------------------------------------------------------- the fields */
 
 const sia_field sia_model_fields[] = {
     {"layers", SIA_FIELD_INT, offsetof(sia_model_config, layers), 1, 1024, NULL},

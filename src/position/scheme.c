@@ -152,8 +152,7 @@ char *sia_scheme_name(sia_scheme scheme, char name[SIA_SCHEME_NAME]) {
     return name;
 }
 
-/* ------------------------------------------------------------------------------------------------ parameters
- */
+/* ---------------------------------------------------------------------------------------------- parameters */
 
 static sia_status check_shape(const sia_attention_config *c, sia_error *err) {
     if (c->heads < 1 || c->heads > 4096)
@@ -262,8 +261,7 @@ char *sia_config_text(const sia_attention_config *c, char text[SIA_CONFIG_TEXT])
     return text;
 }
 
-/* ------------------------------------------------------------------------------------------------ the slots
- */
+/* ---------------------------------------------------------------------------------------------- the slots */
 
 void sia_distance_values(sia_scheme scheme, const sia_attention_config *c, int head, int64_t first,
                          int64_t count, double *scale, double *bias) {

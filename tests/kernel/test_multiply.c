@@ -294,7 +294,6 @@ static void symmetric_results(void **state) {
     assert_true(good);
 }
 
-/* A sum without terms is 0: c = beta c. */
 /* Every number below the diagonal is the one above it, and no other is touched. */
 static void mirrored(void **state) {
     (void)state;
@@ -313,6 +312,7 @@ static void mirrored(void **state) {
         }
 }
 
+/* A sum without terms is 0: c = beta c. */
 static void no_terms(void **state) {
     (void)state;
     FOR_EACH_ISA (kernel) {

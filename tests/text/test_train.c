@@ -9,8 +9,7 @@
 #include "base/file.h"
 #include "text/split.h"
 
-/* The definition: words as lists of tokens, all pairs counted anew for each merge. Returns the merges made.
- */
+/* The definition: words as lists of tokens, pairs counted anew for each merge. Returns the merges made. */
 typedef struct naive_word {
     uint32_t ids[64];
     size_t length;
