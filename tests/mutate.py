@@ -342,8 +342,9 @@ class Builder:
         """A program with the mutant before the library, whose own object is then not taken; and whether it runs sia."""
         block = re.search(r"^build %s: (.*?(\S+\.c\.o) .*?)\n(.*?)\n\n" % target, self.ninja, re.S | re.M)
         libraries = re.search(r"LINK_LIBRARIES = (.*)", block.group(3)).group(1)
+        wrapped = re.findall(r"-Wl,--wrap=\S+", block.group(3))
         out = os.path.join(self.work, os.path.basename(target))
-        words = ["cc", *more, "-o", out, block.group(2), os.path.join(self.work, "mutant.o"), self.original_kernel(),
+        words = ["cc", *more, *wrapped, "-o", out, block.group(2), os.path.join(self.work, "mutant.o"), self.original_kernel(),
                  *shlex.split(libraries)]
         result = subprocess.run(words, cwd=self.build, capture_output=True, text=True)
         if result.returncode:

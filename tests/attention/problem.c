@@ -48,6 +48,10 @@ static void tensor_forget(tensor *t) {
     for (int64_t i = 0; i < t->count; i++) t->f[i] = NAN;
 }
 
+static void forget(tensor *const *results, int count) {
+    for (int i = 0; i < count; i++) tensor_forget(results[i]);
+}
+
 static tensor tensor_create(int64_t count) {
     tensor t = {.count = count,
                 .f = malloc((size_t)count * sizeof(float)),
@@ -117,8 +121,6 @@ void problem_renew(problem *p) {
     sia_attention_config config = *sia_attention_settings(p->a);
     sia_attention_destroy(p->a);
     if (sia_attention_create(&p->a, p->scheme, &config, &err)) fail_msg("%s: %s", p->scheme, err.text);
-    tensor *results[] = {&p->out, &p->lse, &p->entropy, &p->mass, &p->d_q, &p->d_k, &p->d_v, &p->d_s};
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++) tensor_forget(results[i]);
 }
 
 void problem_destroy(problem *p) {
@@ -153,16 +155,38 @@ void problem_oracle(problem *p, bool backward) {
     if (backward) oracle_backward(&o);
 }
 
+sia_forward problem_forward_io(problem *p, bool statistics) {
+    tensor *results[] = {&p->out, &p->lse, &p->entropy, &p->mass};
+    forget(results, 4);
+    return (sia_forward){.q = p->q.f,
+                         .k = p->k.f,
+                         .v = p->v.f,
+                         .logn = p->logn ? p->s.f : NULL,
+                         .out = p->out.f,
+                         .lse = p->lse.f,
+                         .entropy = statistics ? p->entropy.f : NULL,
+                         .mass = statistics ? p->mass.f : NULL};
+}
+
+sia_backward problem_backward_io(problem *p) {
+    tensor *results[] = {&p->d_q, &p->d_k, &p->d_v, &p->d_s};
+    forget(results, 4);
+    return (sia_backward){.q = p->q.f,
+                          .k = p->k.f,
+                          .v = p->v.f,
+                          .logn = p->logn ? p->s.f : NULL,
+                          .out = p->out.f,
+                          .lse = p->lse.f,
+                          .d_out = p->d_out.f,
+                          .d_q = p->d_q.f,
+                          .d_k = p->d_k.f,
+                          .d_v = p->d_v.f,
+                          .d_logn = p->logn ? p->d_s.f : NULL};
+}
+
 static void forward(problem *p, bool statistics) {
     sia_error err;
-    sia_forward io = {.q = p->q.f,
-                      .k = p->k.f,
-                      .v = p->v.f,
-                      .logn = p->logn ? p->s.f : NULL,
-                      .out = p->out.f,
-                      .lse = p->lse.f,
-                      .entropy = statistics ? p->entropy.f : NULL,
-                      .mass = statistics ? p->mass.f : NULL};
+    sia_forward io = problem_forward_io(p, statistics);
     if (sia_attention_forward(p->a, p->shape.span, &io, NULL, &err)) fail_msg("%s: %s", p->scheme, err.text);
 }
 
@@ -171,16 +195,25 @@ void problem_statistics(problem *p) { forward(p, true); }
 
 void problem_backward(problem *p) {
     sia_error err;
-    sia_backward io = {.q = p->q.f,
-                       .k = p->k.f,
-                       .v = p->v.f,
-                       .logn = p->logn ? p->s.f : NULL,
-                       .out = p->out.f,
-                       .lse = p->lse.f,
-                       .d_out = p->d_out.f,
-                       .d_q = p->d_q.f,
-                       .d_k = p->d_k.f,
-                       .d_v = p->d_v.f,
-                       .d_logn = p->logn ? p->d_s.f : NULL};
+    sia_backward io = problem_backward_io(p);
     if (sia_attention_backward(p->a, p->shape.span, &io, NULL, &err)) fail_msg("%s: %s", p->scheme, err.text);
+}
+
+void problem_decode(problem *p, sia_type type, int64_t step) {
+    sia_forward io = problem_forward_io(p, false);
+    int64_t length = p->shape.span.k_len, q_row = (int64_t)p->shape.heads * p->shape.head_dim,
+            k_row = (int64_t)p->shape.kv_heads * p->shape.head_dim;
+    sia_cache *c;
+    sia_error err;
+    assert_int_equal(sia_cache_create(&c, p->a, type, &err), SIA_OK);
+    for (int64_t i = 0; i < length; i += step) {
+        int64_t n = length - i < step ? length - i : step;
+        if (sia_cache_append(c, n, io.k + i * k_row, io.v + i * k_row, &err)) fail_msg("%s", err.text);
+        if (sia_cache_attend(c, n, io.q + i * q_row, io.logn, io.out + i * q_row, io.lse + i * p->shape.heads,
+                             &err))
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(sia_cache_length(c), length);
+    assert_true(sia_cache_bytes(c) > 0);
+    sia_cache_destroy(c);
 }

@@ -30,13 +30,21 @@ typedef struct problem {
 /* Inputs are standard normal times `size`; s around 1/ln(train_len). config may be NULL. */
 problem problem_create(const char *scheme, shape s, const sia_attention_config *config, uint64_t seed,
                        double size);
-void problem_renew(problem *p); /* the same with the kernels of now, and without results */
+void problem_renew(problem *p); /* the same with the kernels of now */
 void problem_destroy(problem *p);
 
 void problem_oracle(problem *p, bool backward); /* fills the d sides of out, lse, ..., d_s */
-void problem_forward(problem *p);               /* fills the f sides; fails the test when the library does */
-void problem_statistics(problem *p);            /* the same, with entropy and mass */
+
+/* These fill the f sides, and fail the test when the library does. Results are NaN before: what is not written is noticed. */
+void problem_forward(problem *p);
+void problem_statistics(problem *p); /* the same, with entropy and mass */
 void problem_backward(problem *p);
+void problem_decode(problem *p, sia_type type,
+                    int64_t step); /* out and lse from a cache, `step` positions at a time */
+
+/* The arguments of a pass, for tests that make the call themselves; its results are NaN. */
+sia_forward problem_forward_io(problem *p, bool statistics);
+sia_backward problem_backward_io(problem *p);
 
 /* Largest |f - d| over largest |d|; infinite where one is finite and the other is not. */
 double tensor_error(const tensor *t);

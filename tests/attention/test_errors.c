@@ -143,7 +143,13 @@ static void creating(void **state) {
                          status); /* err may be NULL */
         sia_attention_destroy(a);
     }
-    assert_int_equal(sia_attention_create(NULL, "si", &creations[0].config, NULL), SIA_ARGUMENT);
+    sia_attention *a;
+    for (int i = 0; i < 2; i++) {
+        sia_error err = {0};
+        assert_int_equal(sia_attention_create(i ? &a : NULL, "si", i ? NULL : &creations[0].config, &err),
+                         SIA_ARGUMENT);
+        assert_string_equal(err.text, "attention: want a place for the result and a config, got NULL");
+    }
     sia_attention_destroy(NULL);
 }
 

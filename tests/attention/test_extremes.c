@@ -45,23 +45,10 @@ static const way ways[] = {
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static void attend(problem *p, const way *w) {
-    if (!w->cache) {
+    if (w->cache)
+        problem_decode(p, w->type, w->step);
+    else
         problem_forward(p);
-        return;
-    }
-    const sia_span *s = &p->shape.span;
-    int64_t q_row = (int64_t)p->shape.heads * p->shape.head_dim,
-            k_row = (int64_t)p->shape.kv_heads * p->shape.head_dim;
-    sia_cache *c;
-    assert_int_equal(sia_cache_create(&c, p->a, w->type, NULL), SIA_OK);
-    for (int64_t i = 0; i < s->k_len; i += w->step) {
-        int64_t n = s->k_len - i < w->step ? s->k_len - i : w->step;
-        assert_int_equal(sia_cache_append(c, n, p->k.f + i * k_row, p->v.f + i * k_row, NULL), SIA_OK);
-        assert_int_equal(sia_cache_attend(c, n, p->q.f + i * q_row, p->logn ? p->s.f : NULL,
-                                          p->out.f + i * q_row, p->lse.f + i * p->shape.heads, NULL),
-                         SIA_OK);
-    }
-    sia_cache_destroy(c);
 }
 
 /* ------------------------------------------------------------------------------------------ sizes of numbers
@@ -220,14 +207,7 @@ static void sizes_statistics(void **state) {
                 p.q.f[j] = j % d ? 0 : size[i] * (float)sqrt(d / 16.0);
                 p.k.f[j] = j % d ? 0 : (j / d < 300 ? -size[i] : size[i]); /* the second half takes all */
             }
-            sia_forward io = {.q = p.q.f,
-                              .k = p.k.f,
-                              .v = p.v.f,
-                              .out = p.out.f,
-                              .lse = p.lse.f,
-                              .entropy = p.entropy.f,
-                              .mass = p.mass.f};
-            assert_int_equal(sia_attention_forward(p.a, p.shape.span, &io, NULL, NULL), SIA_OK);
+            problem_statistics(&p);
             for (int64_t row = 0; row < LONG; row++) {
                 double seen = size[i] > 1e3f && row >= 300 ? (double)row - 299 : (double)row + 1, mass = 0;
                 for (int j = 0; j < SIA_DECADES; j++) mass += p.mass.f[row * SIA_DECADES + j];
@@ -620,9 +600,7 @@ static void statistics_of_steps(void **state) {
                 p.k.d[i] = p.k.f[i];
             }
             problem_oracle(&p, false);
-            sia_forward io = {
-                .q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .entropy = p.entropy.f, .mass = p.mass.f};
-            assert_int_equal(sia_attention_forward(p.a, p.shape.span, &io, NULL, NULL), SIA_OK);
+            problem_statistics(&p);
             double bound = 2e-6 * fmax(1, abs(shift) / 10.0); /* a logit is rounded to its own size */
             for (int64_t i = 7; i < LENGTH; i++) {
                 if (!(fabs(p.entropy.f[i] - p.entropy.d[i]) < bound))
@@ -674,9 +652,7 @@ static void length_of_a_million(void **state) {
     problem p = problem_create("si", s, NULL, 77, 1);
     problem_oracle(&p, true);
     FOR_EACH_ISA (kernel) {
-        sia_attention_config config = *sia_attention_settings(p.a);
-        sia_attention_destroy(p.a);
-        assert_int_equal(sia_attention_create(&p.a, "si", &config, NULL), SIA_OK);
+        problem_renew(&p);
         problem_forward(&p);
         problem_backward(&p);
         const tensor *result[] = {&p.out, &p.lse, &p.d_q, &p.d_k, &p.d_v};

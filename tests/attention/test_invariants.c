@@ -22,6 +22,13 @@
 
 static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
 
+/* Sanitizers put guards around what is on the stack. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SMALL_STACK = 1 << 20 };
+#else
+enum { SMALL_STACK = 128 << 10 };
+#endif
+
 static void same_floats(const tensor *x, const tensor *y) {
     assert_int_equal(x->count, y->count);
     assert_memory_equal(x->f, y->f, (size_t)x->count * sizeof(float));
@@ -135,8 +142,7 @@ static void rows_depend_on_what_they_see(void **state) {
                 problem *p = run == 0 ? &reference : runs[run].threads ? &many : &one;
                 set_logits(p, logits[c / SPREADS % LOGITS], spreads[c % SPREADS],
                            values[c / SPREADS / LOGITS], runs[run].unseen);
-                sia_forward io = {.q = p->q.f, .k = p->k.f, .v = p->v.f, .out = p->out.f, .lse = p->lse.f};
-                if (runs[run].statistics) io.entropy = p->entropy.f;
+                sia_forward io = problem_forward_io(p, runs[run].statistics);
                 assert_int_equal(sia_attention_forward(p->a, s.span, &io, NULL, NULL), SIA_OK);
                 p->out.count = UNSEEN * SEEING_HEADS * SEEING_DIM;
                 p->lse.count = UNSEEN * SEEING_HEADS;
@@ -201,8 +207,7 @@ static void halves_merge(void **state) {
     problem_destroy(&p);
 }
 
-/* Rows [0, from) of a tensor with `width` floats a row are finite; `at` says what the rows from there on are.
- */
+/* Rows [0, from) of a tensor with `width` floats a row are finite; `at` says what the others are. */
 static void check_finite(const tensor *t, int64_t width, int64_t from, int64_t to, bool finite,
                          const char *name) {
     for (int64_t i = from * width; i < to * width; i++)
@@ -361,29 +366,13 @@ static void borrowed_workspace(void **state) {
             for (int pass = 0; pass < 2; pass++) {
                 memset(work, 0xff, bytes[pass]); /* NaNs */
                 memset(work + bytes[pass], FINITE, most + GUARD - bytes[pass]);
-                sia_error err;
-                sia_forward f = {.q = p.q.f,
-                                 .k = p.k.f,
-                                 .v = p.v.f,
-                                 .logn = p.s.f,
-                                 .out = p.out.f,
-                                 .lse = p.lse.f,
-                                 .entropy = p.entropy.f,
-                                 .mass = p.mass.f};
-                sia_backward b = {.q = p.q.f,
-                                  .k = p.k.f,
-                                  .v = p.v.f,
-                                  .logn = p.s.f,
-                                  .out = p.out.f,
-                                  .lse = p.lse.f,
-                                  .d_out = p.d_out.f,
-                                  .d_q = p.d_q.f,
-                                  .d_k = p.d_k.f,
-                                  .d_v = p.d_v.f,
-                                  .d_logn = p.d_s.f};
-                sia_status status = pass ? sia_attention_backward(p.a, p.shape.span, &b, work, &err)
-                                         : sia_attention_forward(p.a, p.shape.span, &f, work, &err);
-                assert_int_equal(status, SIA_OK);
+                if (pass == 0) {
+                    sia_forward f = problem_forward_io(&p, true);
+                    assert_int_equal(sia_attention_forward(p.a, p.shape.span, &f, work, NULL), SIA_OK);
+                } else {
+                    sia_backward b = problem_backward_io(&p);
+                    assert_int_equal(sia_attention_backward(p.a, p.shape.span, &b, work, NULL), SIA_OK);
+                }
                 for (size_t i = bytes[pass]; i < most + GUARD; i++) assert_int_equal(work[i], FINITE);
             }
             assert_true(tensor_error(&p.out) < FORWARD_BOUND);
@@ -443,7 +432,7 @@ static void lengths_of_chunks(void **state) {
         size_t bytes = sia_attention_workspace(p.a, s.span, SIA_PASS_FORWARD);
         unsigned char *work = sia_alloc(bytes + 64, 1);
         memset(work, 0xff, bytes + 64);
-        sia_forward io = {.q = p.q.f, .k = p.k.f, .v = p.v.f, .out = p.out.f, .lse = p.lse.f};
+        sia_forward io = problem_forward_io(&p, false);
         assert_int_equal(sia_attention_forward(p.a, s.span, &io, work, NULL), SIA_OK);
         assert_true(tensor_error(&p.out) < FORWARD_BOUND && tensor_error(&p.lse) < FORWARD_BOUND);
         for (size_t j = bytes; j < bytes + 64; j++) assert_int_equal(work[j], 0xff);
@@ -575,6 +564,35 @@ static void beyond_eval_len(void **state) {
     }
 }
 
+/* sia.h says how much of the calling thread's stack attention takes. */
+static void *attend_in_every_way(void *problem_) {
+    problem *p = problem_;
+    problem_statistics(p);
+    problem_forward(p);
+    problem_backward(p);
+    for (int type = 0; type < 3; type++) {
+        problem_decode(p, (sia_type)type, 1);
+        problem_decode(p, (sia_type)type, 30);
+    }
+    return NULL;
+}
+
+static void small_stack(void **state) {
+    (void)state;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, SMALL_STACK), 0);
+    FOR_EACH_ISA (kernel) {
+        shape s = {2, 1, 256, {.q_len = 300, .k_len = 300}};
+        problem p = problem_create("logn+prope", s, &(sia_attention_config){.threads = 1}, 44, 1);
+        assert_int_equal(pthread_create(&thread, &attributes, attend_in_every_way, &p), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        problem_destroy(&p);
+    }
+    (void)pthread_attr_destroy(&attributes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_same_bits),
@@ -595,6 +613,7 @@ int main(void) {
         cmocka_unit_test(tables_grow),
         cmocka_unit_test(shared_object),
         cmocka_unit_test(fork_after_use),
+        cmocka_unit_test(small_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,10 @@ static void parameters(void **state) {
         {"si+prope", {.alpha = 2, .beta = 2 * M_LN2}},
         {"si+prope", {.prope_share = 0.25, .prope_base = 31}},
         {"si+yarn", {.rotary_base = 500, .train_len = 16, .eval_len = 4096}},
+        {"yarn", {.train_len = 40, .eval_len = 50}}, /* a little longer, and shorter */
+        {"ntk", {.train_len = 40, .eval_len = 50}},
+        {"yarn", {.train_len = 200, .eval_len = 50}},
+        {"ntk", {.train_len = 200, .eval_len = 50}},
         {"sharp+prope", {.sharp = 3}},
     };
     FOR_EACH_ISA (kernel)

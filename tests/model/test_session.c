@@ -3,6 +3,7 @@
  * A text through the KV cache against the float64 model, in chunks of all sizes; and the choice of tokens. */
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -372,6 +373,29 @@ static void validation_refused(void **state) {
     sia_model_destroy(m);
 }
 
+/* sia.h says how much of the calling thread's stack a session takes. */
+static void *feed_all(void *session) {
+    float losses[LENGTH], logits[VOCABULARY];
+    feed(session, LENGTH, losses, logits);
+    return NULL;
+}
+
+static void small_stack(void **state) {
+    (void)state;
+    sia_session *s;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, 512 << 10), 0);
+    sia_model *m = model_of("si+prope", 1);
+    assert_int_equal(sia_session_create(&s, m, SIA_F32, NULL), SIA_OK);
+    assert_int_equal(pthread_create(&thread, &attributes, feed_all, s), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    sia_session_destroy(s);
+    sia_model_destroy(m);
+    (void)pthread_attr_destroy(&attributes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference),
                                        cmocka_unit_test(threads_and_truncation),
@@ -381,6 +405,7 @@ int main(void) {
                                        cmocka_unit_test(wrong_uses),
                                        cmocka_unit_test(validation_refused),
                                        cmocka_unit_test(sampling),
-                                       cmocka_unit_test(types)};
+                                       cmocka_unit_test(types),
+                                       cmocka_unit_test(small_stack)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
