@@ -219,8 +219,9 @@ static void work_on_group(const groups *g, int64_t number, int worker) {
  * before is done. */
 static void begin_group(const groups *g, int64_t number, int worker) {
     int64_t room = NO_ROOM;
-    /* Asked before it is tried: a try takes the line of the cache from those who are at the group. */
-    if (atomic_load_explicit(&g->state[number].room, memory_order_relaxed) == NO_ROOM &&
+    /* Asked before it is tried: a try takes the line of the cache from those who are at the group. Either way what its
+     * beginner did before, in the same room, is seen by those who help later. */
+    if (atomic_load_explicit(&g->state[number].room, memory_order_acquire) == NO_ROOM &&
         atomic_compare_exchange_strong(&g->state[number].room, &room,
                                        g->threads < g->count ? worker : number))
         work_on_group(g, number, worker);
