@@ -18,9 +18,9 @@
  * that only tell something, such as sia_cache_length, do not check.
  *
  * Threads: an attention object may be used by several threads at once; a cache or a ring by one thread at a
- * time. The process has one set of helping threads: of calls that run at once the first gets them, and the others
- * run on their callers' threads alone. For attention a thread of the caller needs a stack of 128 KiB, for a model and
- * its sessions one of 512 KiB. */
+ * time. The process has one set of helping threads: of calls that run at once the first gets them, and the
+ * others run on their callers' threads alone. For attention a thread of the caller needs a stack of 128 KiB,
+ * for a model and its sessions one of 512 KiB. */
 #ifndef SIA_H
 #define SIA_H
 

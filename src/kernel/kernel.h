@@ -31,8 +31,8 @@ enum {
 
 /* ---------------------------------------------------------------------------------------------- packing */
 
-/* Rows of q, k, v or dO on their way to the kernels: turned by the rotary slot, times a factor. For gradients on their
- * way back (sia_kernel.unpack) it says where they go; x and factor are not read. */
+/* Rows of q, k, v or dO on their way to the kernels: turned by the rotary slot, times a factor. For gradients on
+ * their way back (sia_kernel.unpack) it says where they go; x and factor are not read. */
 typedef struct sia_rows {
     const float *x; /* row i at x + i * stride */
     int64_t stride;

@@ -182,9 +182,9 @@ INLINE vf vexp2_power(vf x_and_magic) {
     vi table = (vi)_mm512_permutex2var_epi32((__m512i)low, (__m512i)x_and_magic, (__m512i)high);
     return (vf)(table + ((vi)x_and_magic << 18));
 }
-/* Where there are tiles, on Intel's processors, one instruction takes the nearest multiple of 2^-5 off. The sum with magic
- * is rounded to the same one, a tie to the even one, too, for magic is a whole number. On Zen 5 two subtractions are
- * faster (docs/speed.md). */
+/* Where there are tiles, on Intel's processors, one instruction takes the nearest multiple of 2^-5 off. The sum
+ * with magic is rounded to the same one, a tie to the even one, too, for magic is a whole number. On Zen 5 two
+ * subtractions are faster (docs/speed.md). */
 INLINE vf vexp2_rest(vf x, vf x_and_magic, vf magic) {
 #    ifdef TILES
     (void)x_and_magic, (void)magic;

@@ -35,12 +35,13 @@ void problem_destroy(problem *p);
 
 void problem_oracle(problem *p, bool backward); /* fills the d sides of out, lse, ..., d_s */
 
-/* These fill the f sides, and fail the test when the library does. Results are NaN before: what is not written is noticed. */
+/* These fill the f sides, and fail the test when the library does. Results are NaN before, so that what is not
+ * written is noticed. */
 void problem_forward(problem *p);
 void problem_statistics(problem *p); /* the same, with entropy and mass */
 void problem_backward(problem *p);
-void problem_decode(problem *p, sia_type type,
-                    int64_t step); /* out and lse from a cache, `step` positions at a time */
+/* out and lse from a cache, `step` positions at a time. */
+void problem_decode(problem *p, sia_type type, int64_t step);
 
 /* The arguments of a pass, for tests that make the call themselves; its results are NaN. */
 sia_forward problem_forward_io(problem *p, bool statistics);

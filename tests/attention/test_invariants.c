@@ -32,6 +32,7 @@ enum { SMALL_STACK = 128 << 10 };
 static void same_floats(const tensor *x, const tensor *y) {
     assert_int_equal(x->count, y->count);
     assert_memory_equal(x->f, y->f, (size_t)x->count * sizeof(float));
+    for (int64_t i = 0; i < x->count; i++) assert_false(isnan(x->f[i])); /* what was not written is */
 }
 
 static void threads_same_bits(void **state) {

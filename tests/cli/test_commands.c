@@ -131,7 +131,7 @@ static const command_case cases[] = {
     {"$SIA bench attention " SMALL " --json > /dev/full", 1, "sia: stdout: "},
 };
 
-/* bench/peer_torch.py where there is a Python; a module that cannot be imported stands for PyTorch. */
+/* bench/peer_torch.py where there is a Python; a module that cannot be imported: PyTorch is missing. */
 static const command_case peer_cases[] = {
     {"python3 \"$PEER\" --help", 0, "--sia SIA"},
     {"python3 \"$PEER\" --peers eager,tensorflow", 2,

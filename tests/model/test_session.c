@@ -387,16 +387,19 @@ static void small_stack(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_attr_init(&attributes), 0);
     assert_int_equal(pthread_attr_setstacksize(&attributes, 512 << 10), 0);
-    sia_model *m = model_of("si+prope", 1);
-    assert_int_equal(sia_session_create(&s, m, SIA_F32, NULL), SIA_OK);
-    assert_int_equal(pthread_create(&thread, &attributes, feed_all, s), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    sia_session_destroy(s);
-    sia_model_destroy(m);
+    FOR_EACH_ISA (kernel) {
+        sia_model *m = model_of("si+prope", 1);
+        assert_int_equal(sia_session_create(&s, m, SIA_F32, NULL), SIA_OK);
+        assert_int_equal(pthread_create(&thread, &attributes, feed_all, s), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        sia_session_destroy(s);
+        sia_model_destroy(m);
+    }
     (void)pthread_attr_destroy(&attributes);
 }
 
 int main(void) {
+    test_of_tiles = true; /* AMX takes most of the stack */
     const struct CMUnitTest tests[] = {cmocka_unit_test(against_reference),
                                        cmocka_unit_test(threads_and_truncation),
                                        cmocka_unit_test(schemes_that_fit),
