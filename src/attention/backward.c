@@ -28,20 +28,46 @@ typedef struct backward {
     int64_t q_blocks, queries; /* blocks of queries of a head, of a group */
     int64_t k_blocks, width, q_panel, k_panel;
     sia_task_group *state;
-    float *q, *d_out;      /* [rooms, queries] column panels of a block */
-    float *d_q;            /* [rooms, queries][SIA_BLOCK_BQ][width] */
-    float *lse, *delta;    /* [rooms, queries][SIA_BLOCK_BQ] */
-    float *k, *k_t, *v_t;  /* [rooms, k_blocks] */
-    _Atomic int64_t *turn; /* [rooms, queries] the block of keys whose turn it is */
-    double *d_logn;        /* [groups, queries] */
-    char *scratch;         /* a part for each worker */
-    size_t part;
+    double *d_logn;    /* [groups, queries] */
+    char *rooms;       /* see room */
+    char *scratch;     /* a part for each worker */
+    size_t room, part; /* their bytes */
 } backward;
+
+/* What the tasks of a group share. Panels stand before what is no panel, as in the forward pass. */
+typedef struct room {
+    float *q, *d_out;      /* [queries] column panels of a block */
+    float *k, *k_t, *v_t;  /* [k_blocks] */
+    float *d_q;            /* [queries][SIA_BLOCK_BQ][width] */
+    float *lse, *delta;    /* [queries][SIA_BLOCK_BQ] */
+    _Atomic int64_t *turn; /* [queries] the block of keys whose turn it is */
+} room;
+
+static room carve_room(const backward *b, sia_carve *c) {
+    room r;
+    r.q = sia_carve_floats(c, b->queries * b->q_panel);
+    r.d_out = sia_carve_floats(c, b->queries * b->q_panel);
+    r.k = sia_carve_floats(c, b->k_blocks * b->k_panel);
+    r.k_t = sia_carve_floats(c, b->k_blocks * b->k_panel);
+    r.v_t = sia_carve_floats(c, b->k_blocks * b->k_panel);
+    r.d_q = sia_carve_floats(c, b->queries * b->q_panel);
+    r.lse = sia_carve_floats(c, b->queries * SIA_BLOCK_BQ);
+    r.delta = sia_carve_floats(c, b->queries * SIA_BLOCK_BQ);
+    r.turn = sia_carve_bytes(c, (size_t)b->queries * sizeof *r.turn);
+    sia_carve_gap(c);
+    return r;
+}
+
+static room room_of(const backward *b, const sia_task_group *group) {
+    int64_t number = atomic_load_explicit(&group->room, memory_order_relaxed);
+    return carve_room(b, &(sia_carve){b->rooms + (size_t)number * b->room, 0});
+}
 
 static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d_v, float **weights) {
     *d_k = sia_carve_floats(c, b->k_rows * b->width);
     *d_v = sia_carve_floats(c, b->k_rows * b->width);
     *weights = sia_carve_floats(c, (int64_t)b->kernel->gradient_floats(b->a->config.head_dim));
+    sia_carve_gap(c);
 }
 
 /* Every task reads all the queries that see its keys: the more keys, the fewer passes. Short sequences are
@@ -61,56 +87,41 @@ static size_t carve(backward *b, void *base) {
     b->groups = b->span.batch * c->kv_heads;
     b->share = c->heads / c->kv_heads;
     b->queries = b->share * b->q_blocks;
-    int64_t rooms = sia_group_rooms(c->threads, b->groups);
-    int64_t queries = rooms * b->queries, keys = rooms * b->k_blocks;
-    sia_carve all = {base, 0}, worker = {NULL, 0};
-    b->q = sia_carve_floats(&all, queries * b->q_panel);
-    b->d_out = sia_carve_floats(&all, queries * b->q_panel);
-    b->d_q = sia_carve_floats(&all, queries * b->q_panel);
-    b->lse = sia_carve_floats(&all, queries * SIA_BLOCK_BQ);
-    b->delta = sia_carve_floats(&all, queries * SIA_BLOCK_BQ);
-    b->k = sia_carve_floats(&all, keys * b->k_panel);
-    b->k_t = sia_carve_floats(&all, keys * b->k_panel);
-    b->v_t = sia_carve_floats(&all, keys * b->k_panel);
-    b->turn = sia_carve_bytes(&all, (size_t)queries * sizeof *b->turn);
+    sia_carve all = {base, 0}, shared = {NULL, 0}, worker = {NULL, 0};
+    float *unused;
+    (void)carve_room(b, &shared);
+    carve_worker(b, &worker, &unused, &unused, &unused);
+    b->room = shared.used;
+    b->part = worker.used;
     b->state = sia_carve_bytes(&all, (size_t)b->groups * sizeof *b->state);
     b->d_logn = sia_carve_bytes(&all, (size_t)(b->groups * b->queries) * sizeof *b->d_logn);
-    float *unused;
-    carve_worker(b, &worker, &unused, &unused, &unused);
-    b->part = worker.used;
+    b->rooms = sia_carve_bytes(&all, b->room * (size_t)sia_group_rooms(c->threads, b->groups));
     b->scratch = sia_carve_bytes(&all, b->part * (size_t)c->threads);
     return all.used;
 }
 
-/* A group and its room in the workspace. */
-typedef struct place {
-    int64_t group, room;
-} place;
-
 /* Where a block of queries lies. */
 typedef struct query_block {
     int64_t number, row, position, rows; /* among all, in the arrays, in the sequence; its length */
-    int64_t index;                       /* in the workspace */
     int head;
 } query_block;
 
-static query_block query_block_of(const backward *b, place p, int64_t block) {
-    int64_t number = p.group * b->queries + block, heads = b->a->config.heads;
+static query_block query_block_of(const backward *b, int64_t group, int64_t block) {
+    int64_t number = group * b->queries + block, heads = b->a->config.heads;
     int64_t first = number % b->q_blocks * SIA_BLOCK_BQ, head = number / b->q_blocks;
     int64_t rows = b->span.q_len - first < SIA_BLOCK_BQ ? b->span.q_len - first : SIA_BLOCK_BQ;
     return (query_block){.number = number,
                          .row = head / heads * b->span.q_len + first,
                          .position = b->span.q_pos + first,
                          .rows = rows,
-                         .index = p.room * b->queries + block,
                          .head = (int)(head % heads)};
 }
 
 /* ------------------------------------------------------------------------------------------------ phase 1 */
 
-static void prepare_queries(const backward *b, place p, int64_t block) {
+static void prepare_queries(const backward *b, int64_t group, const room *shared, int64_t block) {
     const sia_attention_config *c = &b->a->config;
-    query_block at = query_block_of(b, p, block);
+    query_block at = query_block_of(b, group, block);
     int64_t column = (int64_t)at.head * c->head_dim;
     float factors[SIA_BLOCK_BQ];
     sia_rows q = {.x = b->io.q + at.row * b->io.q_stride + column,
@@ -121,14 +132,14 @@ static void prepare_queries(const backward *b, place p, int64_t block) {
                   .position = at.position,
                   .factor =
                       sia_row_factors(b->a, b->tables, b->io.logn, at.head, at.position, at.rows, factors)};
-    b->kernel->pack_columns(&q, b->q + at.index * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
+    b->kernel->pack_columns(&q, shared->q + block * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
     sia_rows d_out = {.x = b->io.d_out + at.row * b->io.out_stride + column,
                       .stride = b->io.out_stride,
                       .rows = at.rows,
                       .head_dim = c->head_dim};
-    b->kernel->pack_columns(&d_out, b->d_out + at.index * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
+    b->kernel->pack_columns(&d_out, shared->d_out + block * b->q_panel, SIA_BLOCK_BQ, SIA_BLOCK_BQ);
 
-    float *lse = b->lse + at.index * SIA_BLOCK_BQ, *delta = b->delta + at.index * SIA_BLOCK_BQ;
+    float *lse = shared->lse + block * SIA_BLOCK_BQ, *delta = shared->delta + block * SIA_BLOCK_BQ;
     memset(delta, 0, sizeof(float) * SIA_BLOCK_BQ);
     b->kernel->row_dots(b->io.out + at.row * b->io.out_stride + column, b->io.out_stride, d_out.x,
                         d_out.stride, at.rows, c->head_dim, delta);
@@ -136,35 +147,35 @@ static void prepare_queries(const backward *b, place p, int64_t block) {
         lse[i] = i < at.rows ? b->io.lse[(at.row + i) * c->heads + at.head] * (float)M_LOG2E : 0;
         if (lse[i] == -INFINITY) lse[i] = INFINITY; /* nothing was seen: 2^(-infinity - lse) is to be 0 */
     }
-    atomic_init(&b->turn[at.index], 0);
+    atomic_init(&shared->turn[block], 0);
 }
 
-static void prepare_keys(const backward *b, place p, int64_t block) {
+static void prepare_keys(const backward *b, int64_t group, const room *shared, int64_t block) {
     const sia_attention_config *c = &b->a->config;
-    int64_t index = p.room * b->k_blocks + block, first = block * b->k_rows;
-    int64_t row = p.group / c->kv_heads * b->span.k_len + first, column = p.group % c->kv_heads * c->head_dim;
+    int64_t first = block * b->k_rows;
+    int64_t row = group / c->kv_heads * b->span.k_len + first, column = group % c->kv_heads * c->head_dim;
     sia_rows k = {.x = b->io.k + row * b->io.k_stride + column,
                   .stride = b->io.k_stride,
                   .rows = b->span.k_len - first < b->k_rows ? b->span.k_len - first : b->k_rows,
                   .head_dim = c->head_dim,
                   .turn = b->tables,
                   .position = b->span.k_pos + first};
-    b->kernel->pack_columns(&k, b->k + index * b->k_panel, b->k_rows, b->k_rows);
-    b->kernel->pack_keys(&k, b->k_t + index * b->k_panel);
+    b->kernel->pack_columns(&k, shared->k + block * b->k_panel, b->k_rows, b->k_rows);
+    b->kernel->pack_keys(&k, shared->k_t + block * b->k_panel);
     sia_rows v = {.x = b->io.v + row * b->io.v_stride + column,
                   .stride = b->io.v_stride,
                   .rows = k.rows,
                   .head_dim = c->head_dim};
-    b->kernel->pack_keys(&v, b->v_t + index * b->k_panel);
+    b->kernel->pack_keys(&v, shared->v_t + block * b->k_panel);
 }
 
 /* ------------------------------------------------------------------------------------------------ phase 2 */
 
-static void gradients(const backward *b, place p, int64_t block, int worker) {
+static void gradients(const backward *b, int64_t group, const room *shared, int64_t block, int worker) {
     const sia_attention_config *c = &b->a->config;
     const sia_span *s = &b->span;
-    int64_t first = block * b->k_rows, key_index = p.room * b->k_blocks + block;
-    int64_t batch = p.group / c->kv_heads, kv_head = p.group % c->kv_heads;
+    int64_t first = block * b->k_rows;
+    int64_t batch = group / c->kv_heads, kv_head = group % c->kv_heads;
     int64_t rows = s->k_len - first < b->k_rows ? s->k_len - first : b->k_rows;
 
     float *d_k, *d_v, *weights;
@@ -175,30 +186,30 @@ static void gradients(const backward *b, place p, int64_t block, int worker) {
 
     sia_gradient g = {.head_dim = c->head_dim,
                       .k_rows = rows,
-                      .k = b->k + key_index * b->k_panel,
+                      .k = shared->k + block * b->k_panel,
                       .k_panel = b->k_rows * b->kernel->panel,
-                      .k_t = b->k_t + key_index * b->k_panel,
-                      .v_t = b->v_t + key_index * b->k_panel,
+                      .k_t = shared->k_t + block * b->k_panel,
+                      .v_t = shared->v_t + block * b->k_panel,
                       .d_k = d_k,
                       .d_v = d_v,
                       .weights = weights};
     b->kernel->gradient_begin(&g);
     for (int64_t i = 0; i < b->queries; i++) {
-        query_block at = query_block_of(b, p, i);
+        query_block at = query_block_of(b, group, i);
         g.q_rows = at.rows;
         g.offset = at.position - (s->k_pos + first);
         if (g.offset + at.rows <= 0) continue; /* these queries stand before all of the keys */
         g.scale = sia_tables_scale(b->tables, at.head);
         g.bias = sia_tables_bias(b->tables, at.head);
-        g.q = b->q + at.index * b->q_panel;
-        g.d_out = b->d_out + at.index * b->q_panel;
-        g.lse = b->lse + at.index * SIA_BLOCK_BQ;
-        g.delta = b->delta + at.index * SIA_BLOCK_BQ;
-        g.d_q = b->d_q + at.index * b->q_panel;
+        g.q = shared->q + i * b->q_panel;
+        g.d_out = shared->d_out + i * b->q_panel;
+        g.lse = shared->lse + i * SIA_BLOCK_BQ;
+        g.delta = shared->delta + i * SIA_BLOCK_BQ;
+        g.d_q = shared->d_q + i * b->q_panel;
         b->kernel->gradient_weights(&g);
-        sia_threads_wait(&b->turn[at.index], block);
+        sia_threads_wait(&shared->turn[i], block);
         b->kernel->gradient_q(&g, block == 0);
-        atomic_store_explicit(&b->turn[at.index], block + 1, memory_order_release);
+        atomic_store_explicit(&shared->turn[i], block + 1, memory_order_release);
         b->kernel->gradient_kv(&g);
     }
     b->kernel->gradient_end(&g);
@@ -233,13 +244,13 @@ static int64_t turns_of(const backward *b, const query_block *at) {
     return turns < b->k_blocks ? turns : b->k_blocks;
 }
 
-static void finish_queries(const backward *b, place p, int64_t block) {
+static void finish_queries(const backward *b, int64_t group, const room *shared, int64_t block) {
     const sia_attention_config *c = &b->a->config;
-    query_block at = query_block_of(b, p, block);
+    query_block at = query_block_of(b, group, block);
     int64_t start = at.row * b->io.q_stride + (int64_t)at.head * c->head_dim;
-    float factors[SIA_BLOCK_BQ], *d_q = b->io.d_q + start, *sums = b->d_q + at.index * b->q_panel;
+    float factors[SIA_BLOCK_BQ], *d_q = b->io.d_q + start, *sums = shared->d_q + block * b->q_panel;
     int64_t turns = turns_of(b, &at);
-    sia_threads_wait(&b->turn[at.index], turns);
+    sia_threads_wait(&shared->turn[block], turns);
     if (turns == 0) memset(sums, 0, (size_t)b->q_panel * sizeof(float)); /* nothing was added */
     sia_rows q = {.stride = b->io.q_stride,
                   .rows = at.rows,
@@ -268,21 +279,21 @@ static void sum_logn(const backward *b) {
 static void task(void *context, sia_task_group *state, int64_t group, int64_t number, int worker) {
     const backward *b = context;
     int64_t preparations = b->queries + b->k_blocks;
-    place p = {group, atomic_load_explicit(&state->room, memory_order_relaxed)};
+    room shared = room_of(b, state);
     if (number < preparations) {
         if (number < b->queries)
-            prepare_queries(b, p, number);
+            prepare_queries(b, group, &shared, number);
         else
-            prepare_keys(b, p, number - b->queries);
+            prepare_keys(b, group, &shared, number - b->queries);
         atomic_fetch_add_explicit(&state->ready, 1, memory_order_release);
         return;
     }
     sia_threads_wait(&state->ready, preparations);
     number -= preparations;
     if (number < b->k_blocks)
-        gradients(b, p, number, worker);
+        gradients(b, group, &shared, number, worker);
     else
-        finish_queries(b, p, number - b->k_blocks);
+        finish_queries(b, group, &shared, number - b->k_blocks);
 }
 
 /* ---------------------------------------------------------------------------------------------- the call */

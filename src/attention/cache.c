@@ -293,11 +293,12 @@ static sia_status attend_few(attend *t, sia_error *err) {
 static void carve_worker(const attend *t, sia_carve *w, float **factors, float **q, float **softmax,
                          float **k, float **v) {
     const sia_attention *a = t->c->a;
+    *v = sia_carve_floats(w, SIA_CACHE_BLOCK * t->width);
+    *k = sia_carve_floats(w, (int64_t)SIA_CACHE_BLOCK * a->config.head_dim);
     *factors = sia_carve_floats(w, SIA_BLOCK_Q);
     *q = sia_carve_floats(w, sia_query_panel(a->kernel, SIA_BLOCK_Q) * t->width);
     *softmax = sia_carve_floats(w, (int64_t)a->kernel->softmax_floats(a->config.head_dim));
-    *k = sia_carve_floats(w, (int64_t)SIA_CACHE_BLOCK * a->config.head_dim);
-    *v = sia_carve_floats(w, SIA_CACHE_BLOCK * t->width);
+    sia_carve_gap(w);
 }
 
 static void prefill_task(void *context, int64_t task, int worker) {

@@ -21,48 +21,67 @@ typedef struct forward {
     sia_forward io;
     int64_t q_rows, q_blocks; /* queries in a task; tasks for a head */
     int64_t k_chunks, k_padded, width;
-    int64_t groups;
-    float *k, *v; /* [rooms] times k_padded * head_dim, k_len * width */
-    float *ready; /* [rooms][k_chunks] blocks of keys as the kernel wants them, if it does */
-    int64_t ready_floats;
-    float *k_squares; /* [rooms][k_chunks] largest sum of squares of a key */
+    int64_t groups, ready_floats;
     sia_task_group *state;
-    char *scratch; /* a part for each worker */
-    size_t part;   /* its bytes */
+    char *rooms;       /* see room */
+    char *scratch;     /* a part for each worker */
+    size_t room, part; /* their bytes */
 } forward;
+
+/* What the tasks of a group share. Values stand before keys: their panels lie farthest apart, and what a core asks for
+ * behind the last of them (sia_carve_gap) is then of this room. */
+typedef struct room {
+    float *v, *k;     /* k_len * width, k_padded * head_dim */
+    float *ready;     /* [k_chunks] blocks of keys as the kernel wants them, if it does */
+    float *k_squares; /* [k_chunks] largest sum of squares of a key */
+} room;
+
+static room carve_room(const forward *f, sia_carve *c) {
+    room r;
+    r.v = sia_carve_floats(c, f->span.k_len * f->width);
+    r.k = sia_carve_floats(c, f->k_padded * f->a->config.head_dim);
+    r.ready = sia_carve_floats(c, f->k_chunks * f->ready_floats);
+    r.k_squares = sia_carve_floats(c, f->k_chunks);
+    sia_carve_gap(c);
+    return r;
+}
+
+static room room_of(const forward *f, const sia_task_group *group) {
+    int64_t number = atomic_load_explicit(&group->room, memory_order_relaxed);
+    return carve_room(f, &(sia_carve){f->rooms + (size_t)number * f->room, 0});
+}
 
 static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
     *factors = sia_carve_floats(c, SIA_BLOCK_Q);
     *q = sia_carve_floats(c, sia_query_panel(f->kernel, SIA_BLOCK_Q) * f->width);
     *softmax = sia_carve_floats(c, (int64_t)f->kernel->softmax_floats(f->a->config.head_dim));
+    sia_carve_gap(c);
 }
 
 /* The one description of the workspace: counts with base NULL, places otherwise. */
 static size_t carve(forward *f, void *base) {
     const sia_attention_config *c = &f->a->config;
     f->groups = f->span.batch * c->kv_heads;
-    int64_t rooms = sia_group_rooms(c->threads, f->groups);
     f->kernel = f->a->kernel;
     f->width = sia_padded(f->kernel, c->head_dim);
     f->q_rows = sia_task_rows(f->a, f->span.q_len, f->span.batch * c->heads);
     f->q_blocks = (f->span.q_len + f->q_rows - 1) / f->q_rows;
     f->k_chunks = (f->span.k_len + PACK_CHUNK - 1) / PACK_CHUNK;
     f->k_padded = sia_padded(f->kernel, f->span.k_len);
-    sia_carve all = {base, 0}, worker = {NULL, 0};
-    f->k = sia_carve_floats(&all, rooms * f->k_padded * c->head_dim);
-    f->v = sia_carve_floats(&all, rooms * f->span.k_len * f->width);
     f->ready_floats = (int64_t)f->kernel->block_floats(c->head_dim);
-    f->ready = sia_carve_floats(&all, rooms * f->k_chunks * f->ready_floats);
-    f->k_squares = sia_carve_floats(&all, rooms * f->k_chunks);
-    f->state = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->state);
+    sia_carve all = {base, 0}, shared = {NULL, 0}, worker = {NULL, 0};
     float *unused;
+    (void)carve_room(f, &shared);
     carve_worker(f, &worker, &unused, &unused, &unused);
+    f->room = shared.used;
     f->part = worker.used;
+    f->state = sia_carve_bytes(&all, (size_t)f->groups * sizeof *f->state);
+    f->rooms = sia_carve_bytes(&all, f->room * (size_t)sia_group_rooms(c->threads, f->groups));
     f->scratch = sia_carve_bytes(&all, f->part * (size_t)c->threads);
     return all.used;
 }
 
-static void pack(const forward *f, int64_t group, int64_t room, int64_t chunk) {
+static void pack(const forward *f, int64_t group, const room *shared, int64_t chunk) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
     int64_t batch = group / c->kv_heads, head = group % c->kv_heads;
@@ -74,30 +93,26 @@ static void pack(const forward *f, int64_t group, int64_t room, int64_t chunk) {
                   .head_dim = c->head_dim,
                   .turn = f->tables,
                   .position = s->k_pos + first};
-    f->k_squares[room * f->k_chunks + chunk] =
-        f->kernel->pack_keys(&k, f->k + (room * f->k_padded + first) * c->head_dim);
+    float *k_panels = shared->k + first * c->head_dim, *v_panels = shared->v + first * f->kernel->panel;
+    shared->k_squares[chunk] = f->kernel->pack_keys(&k, k_panels);
     sia_rows v = {.x = f->io.v + position * f->io.v_stride + head * c->head_dim,
                   .stride = f->io.v_stride,
                   .rows = rows,
                   .head_dim = c->head_dim};
-    float *panels = f->v + room * s->k_len * f->width + first * f->kernel->panel;
-    f->kernel->pack_columns(&v, panels, s->k_len, rows);
+    f->kernel->pack_columns(&v, v_panels, s->k_len, rows);
     if (f->ready_floats == 0) return;
-    sia_keys block = {.k = f->k + (room * f->k_padded + first) * c->head_dim,
-                      .v = panels,
-                      .v_rows = s->k_len,
-                      .count = rows};
-    f->kernel->ready_block(c->head_dim, &block, f->ready + (room * f->k_chunks + chunk) * f->ready_floats);
+    sia_keys block = {.k = k_panels, .v = v_panels, .v_rows = s->k_len, .count = rows};
+    f->kernel->ready_block(c->head_dim, &block, shared->ready + chunk * f->ready_floats);
 }
 
 /* sia_softmax.near for queries that see the first `seen` keys, and no distance beyond `farthest`: a logit is at
  * most |q| |k| scale + bias. Within one of the limit, for what is computed is rounded; and with sums of squares far
  * from where floats end. */
-static float near_squares(const forward *f, int64_t room, int64_t seen, int64_t farthest, const float *scale,
-                          const float *bias) {
+static float near_squares(const forward *f, const room *shared, int64_t seen, int64_t farthest,
+                          const float *scale, const float *bias) {
     float k_squares = 1e-30f;
     for (int64_t i = 0; i * PACK_CHUNK < seen; i++) {
-        float squares = f->k_squares[room * f->k_chunks + i];
+        float squares = shared->k_squares[i];
         if (!(squares <= 1e30f)) return 0;
         if (squares > k_squares) k_squares = squares;
     }
@@ -109,7 +124,7 @@ static float near_squares(const forward *f, int64_t room, int64_t seen, int64_t 
     return q_squares > 1e-30f ? q_squares : 0;
 }
 
-static void attend(const forward *f, int64_t group, int64_t room, int head, int64_t block, int worker) {
+static void attend(const forward *f, int64_t group, const room *shared, int head, int64_t block, int worker) {
     const sia_attention_config *c = &f->a->config;
     const sia_span *s = &f->span;
     int64_t first = block * f->q_rows, row = group / c->kv_heads * s->q_len + first;
@@ -138,16 +153,16 @@ static void attend(const forward *f, int64_t group, int64_t room, int head, int6
                            .scratch = scratch,
                            .statistics = f->io.entropy || f->io.mass};
     int64_t offset = s->q_pos + first - s->k_pos, seen = offset + rows;
-    sia_keys keys = {.k = f->k + room * f->k_padded * c->head_dim,
-                     .v = f->v + room * s->k_len * f->width,
-                     .ready = f->ready_floats ? f->ready + room * f->k_chunks * f->ready_floats : NULL,
+    sia_keys keys = {.k = shared->k,
+                     .v = shared->v,
+                     .ready = f->ready_floats ? shared->ready : NULL,
                      .v_rows = s->k_len,
                      .count = seen < 0          ? 0
                               : seen < s->k_len ? seen
                                                 : s->k_len,
                      .offset = offset};
     if (keys.count > 0)
-        softmax.near = near_squares(f, room, keys.count, offset + rows - 1, softmax.scale, softmax.bias);
+        softmax.near = near_squares(f, shared, keys.count, offset + rows - 1, softmax.scale, softmax.bias);
     f->kernel->softmax_begin(&softmax);
     f->kernel->softmax_keys(&softmax, &keys);
     int64_t at = row * c->heads + head;
@@ -160,16 +175,17 @@ static void attend(const forward *f, int64_t group, int64_t room, int head, int6
 static void task(void *context, sia_task_group *state, int64_t group, int64_t number, int worker) {
     const forward *f = context;
     const sia_attention_config *c = &f->a->config;
-    int64_t room = atomic_load_explicit(&state->room, memory_order_relaxed), part = number - f->k_chunks;
+    int64_t part = number - f->k_chunks;
+    room shared = room_of(f, state);
     if (part < 0) {
-        pack(f, group, room, number);
+        pack(f, group, &shared, number);
         atomic_fetch_add_explicit(&state->ready, 1, memory_order_release);
         return;
     }
     int64_t share = c->heads / c->kv_heads;
     int head = (int)(group % c->kv_heads * share + part % share);
     sia_threads_wait(&state->ready, f->k_chunks);
-    attend(f, group, room, head, f->q_blocks - 1 - part / share, worker);
+    attend(f, group, &shared, head, f->q_blocks - 1 - part / share, worker);
 }
 
 sia_status sia_forward_check(const sia_attention *a, sia_forward *io, sia_error *err) {

@@ -42,4 +42,11 @@ static inline float *sia_carve_floats(sia_carve *c, int64_t floats) {
     return (float *)sia_carve_bytes(c, (size_t)floats * sizeof(float));
 }
 
+/* Behind what one thread writes, before what another does. A core that reads with a stride is ahead of itself by several
+ * strides, behind the end of its data too: what it takes there, the other has to fetch back. */
+static inline void sia_carve_gap(sia_carve *c) {
+    enum { GAP = 32 << 10 };
+    c->used += GAP;
+}
+
 #endif

@@ -457,7 +457,7 @@ static void softmax_end(sia_softmax *s, float *out, int64_t out_stride, float *l
     float *sums = st.logits;
     for (int64_t i = 0; i < s->rows; i++) {
         float z = vsum(vload(st.sum + i * VW)), inverse = 1 / z, *to = out + i * out_stride;
-        prefetch_row(out, out_stride, i + ROWS_AHEAD, s->rows, s->head_dim);
+        prefetch_row(TO_WRITE, out, out_stride, i + ROWS_AHEAD, s->rows, s->head_dim);
         sums[i] = z;
         if (z == 0) {
             memset(to, 0, sizeof(float) * (size_t)s->head_dim); /* a row without keys */

@@ -96,20 +96,25 @@ INLINE const float *row_ready(const sia_rows *x, int64_t i, float *room) {
 }
 
 /* The caller's rows lie far apart, where the hardware does not guess what comes next: row i is asked for before it is
- * read or written. */
+ * read or written. What is to be written may be in another core's cache: it is asked for to be its own at once. */
 enum { ROWS_AHEAD = 8 };
+typedef enum intent { TO_READ, TO_WRITE } intent;
 
-INLINE void prefetch_row(const float *x, int64_t stride, int64_t i, int64_t rows, int d) {
+INLINE void prefetch_row(intent why, const float *x, int64_t stride, int64_t i, int64_t rows, int d) {
     if (i >= rows) return;
     const float *row = x + i * stride, *end = row + d;
-    for (; row < end; row += 16) __builtin_prefetch(row);
+    for (; row < end; row += 16)
+        if (why == TO_WRITE)
+            __builtin_prefetch(row, 1);
+        else
+            __builtin_prefetch(row);
 }
 
 static void pack_columns(const sia_rows *x, float *out, int64_t panel_rows, int64_t fill_rows) {
     float room[SIA_MAX_DIM];
     int d = x->head_dim, rest = d % NR;
     for (int64_t i = 0; i < x->rows; i++) {
-        prefetch_row(x->x, x->stride, i + ROWS_AHEAD, x->rows, d);
+        prefetch_row(TO_READ, x->x, x->stride, i + ROWS_AHEAD, x->rows, d);
         const float *row = row_ready(x, i, room), *whole = row + (d - rest);
         float *to = out + i * NR;
         for (; row < whole; row += NR, to += panel_rows * NR)
@@ -159,7 +164,7 @@ static float pack_keys(const sia_rows *x, float *out) {
     i8 most = {0};
     for (int64_t first = 0; first < rows; first += 8) {
         const float *row[8];
-        for (int i = 0; i < 8; i++) prefetch_row(x->x, x->stride, first + 8 + i, x->rows, d);
+        for (int i = 0; i < 8; i++) prefetch_row(TO_READ, x->x, x->stride, first + 8 + i, x->rows, d);
         for (int i = 0; i < 8; i++) row[i] = first + i < x->rows ? row_ready(x, first + i, room[i]) : nothing;
         float *panel = out + first / NR * NR * d + first % NR;
         v8 squares[4] = {{0}};
@@ -180,7 +185,7 @@ static void unpack(const sia_rows *shape, const float *x, int64_t width, float c
     for (int64_t i = 0; i < shape->rows; i++) {
         const float *row = x + i * width;
         float *to = out + i * shape->stride;
-        prefetch_row(out, shape->stride, i + ROWS_AHEAD, shape->rows, d);
+        prefetch_row(TO_WRITE, out, shape->stride, i + ROWS_AHEAD, shape->rows, d);
         if (shape->turn && shape->turn->turning)
             turn_row(shape->turn, d, shape->position + i, -1, constant, row, to);
         else
