@@ -60,7 +60,8 @@ static room carve_room(const backward *b, sia_carve *c) {
 
 static room room_of(const backward *b, const sia_task_group *group) {
     int64_t number = atomic_load_explicit(&group->room, memory_order_relaxed);
-    return carve_room(b, &(sia_carve){b->rooms + (size_t)number * b->room, 0});
+    sia_carve mine = sia_carve_part(b->rooms, b->room, number);
+    return carve_room(b, &mine);
 }
 
 static void carve_worker(const backward *b, sia_carve *c, float **d_k, float **d_v, float **weights) {
@@ -179,7 +180,7 @@ static void gradients(const backward *b, int64_t group, const room *shared, int6
     int64_t rows = s->k_len - first < b->k_rows ? s->k_len - first : b->k_rows;
 
     float *d_k, *d_v, *weights;
-    sia_carve mine = {b->scratch + (size_t)worker * b->part, 0};
+    sia_carve mine = sia_carve_part(b->scratch, b->part, worker);
     carve_worker(b, &mine, &d_k, &d_v, &weights);
     memset(d_k, 0, (size_t)b->k_panel * sizeof(float));
     memset(d_v, 0, (size_t)b->k_panel * sizeof(float));

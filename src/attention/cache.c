@@ -311,7 +311,7 @@ static void prefill_task(void *context, int64_t task, int worker) {
             position = c->length - t->n + first;
     int head = (int)(task % config->heads), d = config->head_dim;
     float *factors, *q, *scratch, *k, *v;
-    sia_carve mine = {t->scratch + (size_t)worker * t->part, 0};
+    sia_carve mine = sia_carve_part(t->scratch, t->part, worker);
     carve_worker(t, &mine, &factors, &q, &scratch, &k, &v);
     sia_rows x = {.x = t->q + (first * config->heads + head) * d,
                   .stride = (int64_t)config->heads * d,

@@ -48,7 +48,8 @@ static room carve_room(const forward *f, sia_carve *c) {
 
 static room room_of(const forward *f, const sia_task_group *group) {
     int64_t number = atomic_load_explicit(&group->room, memory_order_relaxed);
-    return carve_room(f, &(sia_carve){f->rooms + (size_t)number * f->room, 0});
+    sia_carve mine = sia_carve_part(f->rooms, f->room, number);
+    return carve_room(f, &mine);
 }
 
 static void carve_worker(const forward *f, sia_carve *c, float **factors, float **q, float **softmax) {
@@ -132,7 +133,7 @@ static void attend(const forward *f, int64_t group, const room *shared, int head
     int64_t panel = sia_query_panel(f->kernel, rows);
 
     float *factors, *q, *scratch;
-    sia_carve mine = {f->scratch + (size_t)worker * f->part, 0};
+    sia_carve mine = sia_carve_part(f->scratch, f->part, worker);
     carve_worker(f, &mine, &factors, &q, &scratch);
     sia_rows x = {.x = f->io.q + row * f->io.q_stride + (int64_t)head * c->head_dim,
                   .stride = f->io.q_stride,

@@ -42,6 +42,12 @@ static inline float *sia_carve_floats(sia_carve *c, int64_t floats) {
     return (float *)sia_carve_bytes(c, (size_t)floats * sizeof(float));
 }
 
+/* The number-th of several parts of the same size, cut further. */
+static inline sia_carve sia_carve_part(char *parts, size_t bytes, int64_t number) {
+    if (!parts) __builtin_unreachable(); /* which an analyzer does not know */
+    return (sia_carve){parts + (size_t)number * bytes, 0};
+}
+
 /* Behind what one thread writes, before what another does. A core that reads with a stride is ahead of itself by several
  * strides, behind the end of its data too: what it takes there, the other has to fetch back. */
 static inline void sia_carve_gap(sia_carve *c) {

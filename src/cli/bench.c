@@ -198,6 +198,36 @@ double cli_instructions_per_cycle(int threads) {
     return least;
 }
 
+enum { TRIPS = 250, TRIES = 4, PATIENCE = 1 << 20 };
+
+typedef struct hand_over {
+    _Atomic int times;     /* that the line was handed on: task 0 has it when even, task 1 when odd */
+    double seconds[TRIES]; /* of a trip; 0 when the other task did not come */
+} hand_over;
+
+/* One that waits in vain, for both tasks may run on one thread, gives up. */
+static void hand_over_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    hand_over *h = context;
+    for (int attempt = 0, times = (int)task; attempt < TRIES; attempt++) {
+        double started = cli_seconds();
+        for (int trip = 0; trip < TRIPS; trip++, times += 2) {
+            for (int i = 0; atomic_load(&h->times) != times; i++)
+                if (i == PATIENCE) return;
+            atomic_store(&h->times, times + 1);
+        }
+        if (task == 0) h->seconds[attempt] = (cli_seconds() - started) / TRIPS;
+    }
+}
+
+double cli_hand_over_seconds(void) {
+    hand_over h = {0};
+    sia_parallel(2, 2, hand_over_task, &h);
+    double least = h.seconds[0];
+    for (int i = 1; i < TRIES; i++) least = fmin(least, h.seconds[i]);
+    return least;
+}
+
 /* The first call warms the unit up; the fastest of the next few tells how many rounds make a part. */
 static void calibrate_peak(cli_roofs *roofs) {
     const int64_t rounds = 10000;

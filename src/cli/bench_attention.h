@@ -67,7 +67,11 @@ typedef struct bench {
     double wall;              /* seconds of the samples on one thread */
     double busy;              /* what of them the processor worked for us */
     double most_instructions; /* of all cells and rounds: what cores take that are ours */
-    void *results;            /* out and lse of every problem */
+    struct {
+        int samples, far;
+        double least, sum; /* of all, of the far ones */
+    } hand_over;           /* cli_hand_over_seconds behind each sample of several threads */
+    void *results;         /* out and lse of every problem */
     size_t result_bytes;
 } bench;
 

@@ -305,6 +305,17 @@ static void warn_of_sharing(const bench *b) {
                 100.0 * shared / samples);
 }
 
+/* Cores without a cache in common: what one wrote, the other waits for. */
+static void warn_of_distance(const bench *b) {
+    int far = b->hand_over.far, samples = b->hand_over.samples;
+    if (far > samples / 10)
+        fprintf(stderr,
+                "sia bench attention: two cores shared no cache in %.0f%% of the samples of several threads: "
+                "a line "
+                "took %.0f ns there and back (%.0f at best); at short lengths threads then add up less\n",
+                100.0 * far / samples, 1e9 * b->hand_over.sum / far, 1e9 * b->hand_over.least);
+}
+
 /* Threads that do not add up have no cores of their own: others are at work, or two share one. */
 static void warn_of_threads(const bench *b) {
     const bench_cell *single = NULL;
@@ -345,6 +356,7 @@ void bench_print_warnings(const bench *b) {
                         "vectors, and no "
                         "bound for them\n");
     warn_of_sharing(b);
+    warn_of_distance(b);
     warn_of_threads(b);
 }
 
