@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "position/table.h"
 #include "problem.h"
+#include "sanitizers.h"
 
 static const double FORWARD_BOUND = 2e-5, GRADIENT_BOUND = 1e-4;
 

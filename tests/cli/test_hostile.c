@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "../commands.h"
+#include "../sanitizers.h"
 
 #define SMALL                                                                                         \
     " --vocabulary 262 --layers 1 --width 16 --heads 1 --train-len 16 --batch 2 --threads 1 --quiet " \

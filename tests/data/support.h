@@ -20,6 +20,7 @@
 
 #include "data/source.h"
 #include "real_data.h"
+#include "sanitizers.h"
 #include "sia.h"
 
 static char scratch[256];
