@@ -59,8 +59,7 @@ double cli_read_bytes(const cli_roofs *roofs);
  * the FMA peak hardly shows it. Takes about 40 microseconds. 0 where it is not known how. */
 double cli_instructions_per_cycle(int threads);
 
-/* A line of the cache to another core and back: seconds. Some 50 nanoseconds where the cores share a cache, hundreds
- * where they do not. 0 without a second thread. */
+/* A line of the cache to another core and back: seconds. 0 without a second thread. */
 double cli_hand_over_seconds(void);
 
 #endif

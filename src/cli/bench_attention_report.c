@@ -305,15 +305,16 @@ static void warn_of_sharing(const bench *b) {
                 100.0 * shared / samples);
 }
 
-/* Cores without a cache in common: what one wrote, the other waits for. */
+/* What one core wrote, another waits for, the longer the farther it is. */
 static void warn_of_distance(const bench *b) {
     int far = b->hand_over.far, samples = b->hand_over.samples;
     if (far > samples / 10)
-        fprintf(stderr,
-                "sia bench attention: two cores shared no cache in %.0f%% of the samples of several threads: "
-                "a line "
-                "took %.0f ns there and back (%.0f at best); at short lengths threads then add up less\n",
-                100.0 * far / samples, 1e9 * b->hand_over.sum / far, 1e9 * b->hand_over.least);
+        fprintf(
+            stderr,
+            "sia bench attention: in %.0f%% of the samples of several threads a line of the cache took %.0f "
+            "ns to another core and back (%.0f at best): cores that share no cache, or that others use; at "
+            "short lengths threads then add up less\n",
+            100.0 * far / samples, 1e9 * b->hand_over.sum / far, 1e9 * b->hand_over.least);
 }
 
 /* Threads that do not add up have no cores of their own: others are at work, or two share one. */
